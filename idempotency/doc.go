@@ -1,0 +1,35 @@
+// Package idempotency makes a request that arrives twice take effect once, and gives every arrival the
+// same answer.
+//
+// # In one process
+//
+// A map from key to request state and one putIfAbsent: whoever's put finds nothing owns the execution,
+// everyone else is a duplicate. The linearization point is that put. Package store/memory is this form.
+//
+// # On fifty hosts
+//
+// There is no shared map, so the atomic act is borrowed from a system that every host can see. The unique
+// index on (scope, key) is the linearization point: the insert is the check, and the violation is the
+// answer, not an error. The claim is made before the work, so that no work is ever without evidence.
+//
+// # Which form to use
+//
+// [TxKeys.InTx] when the work is a write to the database that also holds the keys: claim, work and answer
+// are one commit. [TxKeys.DoTx] is the same in a transaction of yours. [Keys.Do] when the work reaches
+// elsewhere: it never starts its function twice, and an owner that vanished leaves the key unresolved.
+//
+// # Files
+//
+//   - request.go: the request's identity, and what is a valid one
+//   - fingerprint.go: what tells two bodies under one key apart
+//   - response.go: the answer that is kept
+//   - store.go: what a store must do; judge.go: what it decides about a key that is there already
+//   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
+//   - tx.go: InTx and DoTx
+//   - outcome.go, errors.go: what a function may return, and what callers get
+//
+// # Events
+//
+// An Observer in Config sees: idempotency.claimed, .replayed, .in_flight, .mismatch, .unresolved,
+// .completed, .refused, .freed, .left_unknown, .completion_failed, .lease_lost, .superseded.
+package idempotency

@@ -1,0 +1,58 @@
+package idempotency
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// Response is a definite answer, kept so that every duplicate gets the very same one.
+type Response struct {
+	Status int                 // an HTTP status, or any number of yours
+	Header map[string][]string // kept value by value; never joined, never split
+	Body   []byte
+
+	// NotReplayable says that the answer was given but not kept whole: it was streamed, or larger than
+	// Config.ResponseMax. The work is recorded as done and never runs again; duplicates get
+	// ErrNotReplayable.
+	NotReplayable bool
+}
+
+// JSON makes a Response of a value. On an error nothing is made: v has no JSON.
+func JSON(status int, v any) (Response, error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return Response{}, fmt.Errorf("idempotency: answer: %w", err)
+	}
+	return Response{
+		Status: status,
+		Header: map[string][]string{"Content-Type": {"application/json"}},
+		Body:   body,
+	}, nil
+}
+
+// Result is what a call gets: the answer, and whether it is that of an earlier arrival.
+type Result struct {
+	Response
+	Replayed bool
+}
+
+// Decode reads the JSON body of a result.
+func Decode[T any](r Result) (T, error) {
+	var v T
+	if r.NotReplayable {
+		return v, errors.New("idempotency: decode: the answer's body was not kept")
+	}
+	if err := json.Unmarshal(r.Body, &v); err != nil {
+		return v, fmt.Errorf("idempotency: decode: %w", err)
+	}
+	return v, nil
+}
+
+// kept is what the store gets of r: the whole, or for one that is too large its status alone.
+func (r Response) kept(bodyMax int) Response {
+	if r.NotReplayable || len(r.Body) > bodyMax {
+		return Response{Status: r.Status, NotReplayable: true}
+	}
+	return r
+}

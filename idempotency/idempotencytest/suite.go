@@ -1,0 +1,62 @@
+package idempotencytest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+// Hook is called by a store just before each of its statements or locks (BEGIN and COMMIT are statements
+// too), with the context of the call and on the goroutine of the caller. It may block, so a store must not
+// hold a lock of its own process while it calls: what another caller of the store may wait for is at most
+// what the statements themselves hold, in the database. point names the statement: "claim.insert".
+type Hook func(ctx context.Context, point string)
+
+// Features says how a store differs, each time with the reason. The zero value is a store with a real
+// clock that can do everything.
+type Features struct {
+	// Advance moves the clock of every store that the test's newStore makes, at once. Nil means that the
+	// store's clock is a real one; the suite then uses short leases and waits until the store says that
+	// they ran out.
+	Advance func(d time.Duration)
+
+	// DuplicateWaits is the reason why a duplicate of an InTx that is still running waits for its commit.
+	// When it is empty, a duplicate must be told at once that the key is in flight.
+	DuplicateWaits string
+
+	// Grace is how long a caller may be silent before it counts as blocked in the database, by a lock that
+	// another caller holds. It decides how the callers are interleaved, never whether a case passes.
+	// Defaults to 25 ms.
+	Grace time.Duration
+}
+
+// Run checks a store, each claim of the contract in a subtest. It calls newStore once per case, with the
+// subtest, and never uses a scope twice, so that all of a test's stores may share one database. The hook
+// is never nil.
+func Run(t *testing.T, newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features) {
+	t.Helper()
+	run(t, cases(newStore), f)
+}
+
+// TxHarness is a store with transactions, with what the suite needs beside it to look at a business
+// write. All of its parts share one database.
+type TxHarness[Tx any] struct {
+	Store idempotency.TxStore[Tx]
+	Txns  txn.Store[Tx]
+
+	// Effect writes one more effect called name in tx: a row in a table without a unique index.
+	Effect func(ctx context.Context, tx Tx, name string) error
+
+	// Effects counts the effects called name that are committed. It reads outside of any transaction.
+	Effects func(ctx context.Context, name string) (int, error)
+}
+
+// RunTx checks what a store does within transactions, each claim in a subtest. It calls newTx once per
+// case, with the subtest, and never uses a scope or an effect's name twice. Run it beside Run, not instead.
+func RunTx[Tx any](t *testing.T, newTx func(tb testing.TB, hook Hook) TxHarness[Tx], f Features) {
+	t.Helper()
+	run(t, txCases(newTx), f)
+}

@@ -1,0 +1,88 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// beat renews a claim at a third of its lease while the function runs. It costs a timer: a function that
+// is done before the first third never touches the store for it.
+type beat struct {
+	k     *Keys
+	ctx   context.Context // the work's values without any cancellation; each renewal has its own time-out
+	claim Claim
+	lose  context.CancelCauseFunc
+	until time.Time // of this host's monotonic clock; past it the owner is taken for stuck
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
+	told    bool // of the loss
+}
+
+func (k *Keys) startBeat(ctx context.Context, claim Claim, lose context.CancelCauseFunc) *beat {
+	b := &beat{k: k, ctx: ctx, claim: claim, lose: lose, until: time.Now().Add(k.cfg.WorkMax)}
+	b.mu.Lock() // the timer may fire before it is stored
+	defer b.mu.Unlock()
+	b.timer = time.AfterFunc(k.cfg.Lease/3, b.renew)
+	return b
+}
+
+// stop ends the beat. A renewal that is on its way ends by its own time-out; it is conditional on a claim
+// in flight, so it can't disturb the completion.
+func (b *beat) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	b.timer.Stop()
+}
+
+func (b *beat) renew() {
+	if !time.Now().Before(b.until) {
+		return
+	}
+	lease := b.k.cfg.Lease
+	ctx, cancel := context.WithTimeout(b.ctx, lease/3)
+	defer cancel()
+	all, err := b.k.store.Renew(ctx, []Claim{b.claim}, lease)
+	if err == nil {
+		err = all[0]
+	}
+	next := lease / 3
+	if lost, ok := errors.AsType[*LostError](err); ok {
+		if b.lost(lost) {
+			return
+		}
+	} else if err != nil {
+		next = lease / 9 // the store failed; two more tries fit before the expiry
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.stopped {
+		b.timer.Reset(next)
+	}
+}
+
+// lost handles a renewal that was refused and says whether the beat ends. A lease that ran out is not
+// revived; the function runs on, since what it sent can't be called back and its result still counts while
+// nobody else decides. The beat then goes on asking, to learn of a successor. A claim that was superseded
+// can't win any more: the function's context ends.
+func (b *beat) lost(err *LostError) (ends bool) {
+	b.mu.Lock()
+	stopped, told := b.stopped, b.told
+	b.told = true
+	b.mu.Unlock()
+	if stopped { // completed meanwhile: nothing was lost
+		return true
+	}
+	if !told {
+		req := Request{Scope: b.claim.Scope, Key: b.claim.Key}
+		b.k.observe(b.ctx, "idempotency.lease_lost", req, time.Time{}, err)
+	}
+	if err.Superseded {
+		b.lose(err)
+	}
+	return err.Superseded
+}

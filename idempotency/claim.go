@@ -1,0 +1,81 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/retry"
+)
+
+// storeTries bounds the attempts at one conversation with the store; each gets an equal share of StoreMax
+// at least, so that one call that hangs does not eat the time of the next.
+const storeTries = 5
+
+// abandonMax bounds the clean-ups of lost claims that run at once.
+const abandonMax = 64
+
+func (k *Keys) storePolicy() retry.Policy {
+	return retry.Policy{
+		Base:        k.cfg.Lease / 300,
+		Cap:         k.cfg.StoreMax / storeTries,
+		ElapsedMax:  k.cfg.StoreMax,
+		AttemptsMax: storeTries,
+		Idempotent:  true, // a claim is known by its attempt, a completion by its claim
+		Retryable:   func(err error) bool { return !isLost(err) },
+	}
+}
+
+// claim asks the store for the key, again and again with the same attempt: a claim whose reply was lost is
+// then recognised as ours. The error is an *UnavailableError: nothing was run.
+func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
+	claimed, err := retry.Value(ctx, k.storePolicy(), func(ctx context.Context) (Claimed, error) {
+		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
+		defer cancel()
+		all, err := k.store.Claim(ctx, []Attempt{a})
+		if err != nil {
+			return Claimed{}, err
+		}
+		return all[0], all[0].Err
+	})
+	if err != nil {
+		if errors.Is(err, fifty.ErrUnknownOutcome) {
+			k.abandonSoon(ctx, a)
+		}
+		return Claimed{}, &UnavailableError{Cause: err}
+	}
+	return claimed, nil
+}
+
+// abandonSoon frees, in the background, a claim that may have landed without a reply. Left alone it would
+// read as an owner that vanished, although nothing ever started. When the store is down for many at once,
+// only the first abandonMax are looked after; the others' keys wait for an operator, which is safe.
+func (k *Keys) abandonSoon(ctx context.Context, a Attempt) {
+	select {
+	case k.abandoning <- struct{}{}:
+		go func() {
+			defer func() { <-k.abandoning }()
+			k.abandon(context.WithoutCancel(ctx), a)
+		}()
+	default:
+	}
+}
+
+// abandon frees the claim of an attempt that never started its function. It gives up after a lease.
+func (k *Keys) abandon(ctx context.Context, a Attempt) {
+	p := k.storePolicy()
+	p.Base, p.Cap, p.ElapsedMax = k.cfg.Lease/30, k.cfg.Lease/3, k.cfg.Lease
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.Lease+k.cfg.StoreMax)
+	defer cancel()
+	err := retry.Do(ctx, p, func(ctx context.Context) error {
+		rec, err := k.store.Find(ctx, a.Request.Scope, a.Request.Key)
+		if err != nil || rec.Attempt != a.ID {
+			return err
+		}
+		return k.completeOnce(ctx, Completion{Claim: rec.claim(), State: Free})
+	})
+	if err == nil {
+		k.observe(ctx, "idempotency.freed", a.Request, time.Time{}, nil)
+	}
+}

@@ -1,0 +1,136 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/retry"
+)
+
+// work runs fn under the claim and records what became of it.
+func (k *Keys) work(ctx context.Context, rec Record, fn func(ctx context.Context) (Response, error)) (Result, error) {
+	began := time.Now()
+	detached := context.WithoutCancel(ctx)
+	run, cancel := context.WithTimeout(detached, k.cfg.WorkMax)
+	defer cancel()
+	run, lose := context.WithCancelCause(run)
+	defer lose(nil)
+	run = context.WithValue(run, tokenKey{}, rec.Token)
+
+	beat := k.startBeat(detached, rec.claim(), lose)
+	defer beat.stop()
+
+	returned := false
+	defer func() {
+		if !returned { // fn panicked or left its goroutine, maybe after the effect
+			_, _ = k.complete(detached, rec, Completion{Claim: rec.claim(), State: Unknown})
+			k.observe(ctx, "idempotency.left_unknown", rec.Request, began, nil)
+		}
+	}()
+	response, err := fn(run)
+	returned = true
+
+	return k.finish(ctx, rec, began, response, err)
+}
+
+// finish records the outcome of fn and says what the caller gets. Nothing of the answer leaves before it is
+// durable: a caller that has it must find every duplicate getting the same.
+func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Response, fnErr error) (Result, error) {
+	state, response, err := outcome(r, fnErr)
+	c := Completion{Claim: rec.claim(), State: state}
+	if state == Done {
+		c.Response = response.kept(k.cfg.ResponseMax)
+	}
+	decided, stored := k.complete(context.WithoutCancel(ctx), rec, c)
+	if lost, ok := errors.AsType[*LostError](stored); ok {
+		k.observe(ctx, "idempotency.superseded", rec.Request, began, lost)
+		return k.superseded(rec.Request, decided, lost, err)
+	}
+	switch state {
+	case Done:
+		if stored != nil {
+			k.observe(ctx, "idempotency.completion_failed", rec.Request, began, stored)
+			return Result{}, &completionError{key: rec.Request.Key, cause: stored}
+		}
+		name := "idempotency.completed"
+		if fnErr != nil {
+			name = "idempotency.refused"
+		}
+		k.observe(ctx, name, rec.Request, began, nil)
+		return Result{Response: response}, nil
+	case Free:
+		if stored != nil {
+			k.observe(ctx, "idempotency.completion_failed", rec.Request, began, stored)
+			return Result{}, fmt.Errorf("%w (its key could not be freed and will need an operator: %w)", err, stored)
+		}
+		k.observe(ctx, "idempotency.freed", rec.Request, began, err)
+		return Result{}, err
+	default:
+		// Whether or not this was recorded, the key ends unresolved: by its state, or by its expiry.
+		k.observe(ctx, "idempotency.left_unknown", rec.Request, began, err)
+		return Result{}, &UnresolvedError{Request: rec.Request, Cause: err}
+	}
+}
+
+// superseded answers an owner whose key was decided without it: it gets what every other arrival gets, so
+// that all see one outcome.
+func (k *Keys) superseded(req Request, decided Record, lost *LostError, fnErr error) (Result, error) {
+	if decided.State == Done {
+		return answer(req, decided)
+	}
+	return Result{}, errors.Join(lost, fnErr)
+}
+
+// complete stores a completion, trying again under the same claim while the store fails. For a claim that
+// was superseded it returns a *LostError and the record that took its place, if that can be read.
+func (k *Keys) complete(ctx context.Context, rec Record, c Completion) (Record, error) {
+	err := retry.Do(ctx, k.storePolicy(), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
+		defer cancel()
+		return k.completeOnce(ctx, c)
+	})
+	if !isLost(err) {
+		return Record{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
+	defer cancel()
+	decided, findErr := k.store.Find(ctx, rec.Request.Scope, rec.Request.Key)
+	if findErr != nil {
+		return Record{}, err
+	}
+	return decided, err
+}
+
+func (k *Keys) completeOnce(ctx context.Context, c Completion) error {
+	all, err := k.store.Complete(ctx, []Completion{c})
+	if err != nil {
+		return err
+	}
+	return all[0]
+}
+
+func isLost(err error) bool { return errors.Is(err, ErrLost) }
+
+// completionError is a fifty.ErrUnknownOutcome: the work was done, and its answer could not be stored.
+type completionError struct {
+	key   string
+	cause error
+}
+
+func (e *completionError) Error() string {
+	return fmt.Sprintf("the work of key %q is done, but its answer could not be stored and is withheld; ask again with the same key: %v", e.key, e.cause)
+}
+
+func (e *completionError) Unwrap() []error { return []error{fifty.ErrUnknownOutcome, e.cause} }
+
+type tokenKey struct{}
+
+// TokenFrom returns the fencing token of the claim that the function runs under. A later owner of the same
+// key has a higher one, so a resource that remembers the highest it saw can refuse what comes late.
+func TokenFrom(ctx context.Context) (token int64, ok bool) {
+	token, ok = ctx.Value(tokenKey{}).(int64)
+	return token, ok
+}

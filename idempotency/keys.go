@@ -1,0 +1,213 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/fiftyhosts/fifty"
+)
+
+// Defaults of Config, and its bounds.
+const (
+	leaseDefault       = 30 * time.Second
+	leaseMin           = 10 * time.Millisecond
+	workMaxDefault     = 5 * time.Minute
+	storeMaxDefault    = 10 * time.Second
+	responseMaxDefault = 1 << 20
+	retryAfter         = time.Second
+)
+
+// Config is that of New. The zero value works.
+type Config struct {
+	// Lease is how long a claim holds without a heartbeat; one is sent at a third of it. When an owner
+	// vanishes, its key is in flight for so long and unresolved from then on. At least 10 ms; time is
+	// counted by the store's clock. Defaults to 30 s.
+	Lease time.Duration
+
+	// WorkMax bounds the function's context. It is not the client's: a client that hangs up does not stop
+	// the work. Past it the heartbeat stops too. Defaults to 5 min.
+	WorkMax time.Duration
+
+	// StoreMax is how long a claim or a completion is tried again while the store fails. Defaults to 10 s.
+	StoreMax time.Duration
+
+	// ResponseMax is the largest body, in bytes, that is kept. The work of a larger one is recorded as
+	// done, and duplicates get ErrNotReplayable. Defaults to 1 MiB.
+	ResponseMax int
+
+	// Owner names this process to operators. Defaults to the host's name and the process id.
+	Owner string
+
+	// Observer sees the events named in the package's doc. Defaults to none.
+	Observer fifty.Observer
+}
+
+func (c Config) withDefaults() Config {
+	if c.Lease == 0 {
+		c.Lease = leaseDefault
+	}
+	if c.WorkMax == 0 {
+		c.WorkMax = workMaxDefault
+	}
+	if c.StoreMax == 0 {
+		c.StoreMax = storeMaxDefault
+	}
+	if c.ResponseMax == 0 {
+		c.ResponseMax = responseMaxDefault
+	}
+	if c.Owner == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown-host"
+		}
+		c.Owner = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	return c
+}
+
+// Validate returns a *fifty.InvalidError that names the first field that is wrong, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Lease != 0 && c.Lease < leaseMin:
+		return &fifty.InvalidError{Field: "Config.Lease", Problem: fmt.Sprintf("is %v; the least is %v", c.Lease, leaseMin)}
+	case c.WorkMax < 0:
+		return &fifty.InvalidError{Field: "Config.WorkMax", Problem: "is negative; leave it zero for the default"}
+	case c.StoreMax < 0:
+		return &fifty.InvalidError{Field: "Config.StoreMax", Problem: "is negative; leave it zero for the default"}
+	case c.ResponseMax < 0:
+		return &fifty.InvalidError{Field: "Config.ResponseMax", Problem: "is negative; leave it zero for the default"}
+	}
+	return nil
+}
+
+// Keys runs functions once per key. It is safe for concurrent use, and any number of processes may share
+// one store.
+type Keys struct {
+	store      Store
+	cfg        Config
+	abandoning chan struct{} // a place for each clean-up of a lost claim
+}
+
+// New makes a Keys over a store. It panics when cfg is not valid: see Config.Validate.
+func New(store Store, cfg Config) *Keys {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	if store == nil {
+		panic(&fifty.InvalidError{Field: "store", Problem: "is nil"})
+	}
+	return &Keys{store: store, cfg: cfg.withDefaults(), abandoning: make(chan struct{}, abandonMax)}
+}
+
+// Do runs fn for the first arrival of req and gives every arrival the same answer. fn never starts twice
+// for one key, so it may act anywhere: charge a card, send a message.
+//
+// fn runs on the caller's goroutine. Its context keeps ctx's values but not its cancellation: a client that
+// hangs up does not stop the work. It ends after Config.WorkMax, or with cause ErrLost when the key was
+// decided without this owner. TokenFrom gives it the claim's fencing token. What it returns decides:
+//
+//   - a Response is the answer, stored before Do returns it;
+//   - Refuse(r): the same, for a refusal;
+//   - NotDone(err): nothing happened; the key is free and Do returns err;
+//   - any other error, a panic or a runtime.Goexit: the work may have happened. The key is left unresolved,
+//     fn never runs again for it, and Do returns an *UnresolvedError around the error.
+//
+// Without running fn, Do returns the stored answer (Replayed is set), ErrInFlight, ErrMismatch,
+// ErrUnresolved, ErrNotReplayable, ErrExpired, ErrUnavailable (nothing was run; ask again) or a
+// *fifty.InvalidError. When fn succeeded and its answer could not be stored, Do withholds it and returns an
+// error that is a fifty.ErrUnknownOutcome: ask again with the same key.
+//
+// An owner whose process dies leaves the key in flight until its lease runs out, then unresolved.
+func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context) (Response, error)) (Result, error) {
+	if err := req.Validate(); err != nil {
+		return Result{}, err
+	}
+	began := time.Now()
+	claimed, err := k.claim(ctx, k.attempt(req))
+	if err != nil {
+		return Result{}, err
+	}
+	if !claimed.Won {
+		return k.duplicate(ctx, req, claimed.Record)
+	}
+	k.observe(ctx, "idempotency.claimed", req, began, nil)
+	return k.work(ctx, claimed.Record, fn)
+}
+
+// Find returns the record of a key, or ErrNotFound. A claim whose owner vanished, and which nobody may
+// take over, reads as Unknown.
+func (k *Keys) Find(ctx context.Context, scope, key string) (Record, error) {
+	if err := ValidateScope(scope); err != nil {
+		return Record{}, err
+	}
+	if err := ValidateKey(key); err != nil {
+		return Record{}, err
+	}
+	rec, err := k.store.Find(ctx, scope, key)
+	if err != nil {
+		return Record{}, err
+	}
+	if rec.Expired() && !rec.Resume {
+		rec.State = Unknown
+	}
+	return rec, nil
+}
+
+func (k *Keys) attempt(req Request) Attempt {
+	return Attempt{ID: rand.Text(), Request: req, Owner: k.cfg.Owner, Lease: k.cfg.Lease}
+}
+
+// duplicate turns the record of a key that is not this attempt's into what its caller gets.
+func (k *Keys) duplicate(ctx context.Context, req Request, rec Record) (Result, error) {
+	res, err := answer(req, rec)
+	name := "idempotency.replayed"
+	switch {
+	case err == nil, errors.Is(err, ErrNotReplayable):
+	case errors.Is(err, ErrInFlight):
+		name = "idempotency.in_flight"
+	case errors.Is(err, ErrMismatch):
+		name = "idempotency.mismatch"
+	case errors.Is(err, ErrUnresolved):
+		name = "idempotency.unresolved"
+	default:
+		name = "idempotency.expired"
+	}
+	k.observe(ctx, name, req, time.Time{}, err)
+	return res, err
+}
+
+// answer is what a record says to a request that doesn't own its key.
+func answer(req Request, rec Record) (Result, error) {
+	// A key that is free, or just being taken over, belongs to whoever comes next: ask again.
+	if rec.State != Free && !req.Fingerprint.Matches(rec.Request.Fingerprint) {
+		return Result{}, &MismatchError{Scope: req.Scope, Key: req.Key}
+	}
+	switch {
+	case rec.State == Done && rec.Response.NotReplayable:
+		return Result{Response: rec.Response, Replayed: true}, ErrNotReplayable
+	case rec.State == Done:
+		return Result{Response: rec.Response, Replayed: true}, nil
+	case rec.State == Tombstone:
+		return Result{}, ErrExpired
+	case rec.State == Unknown, rec.Expired() && !rec.Resume:
+		return Result{}, &UnresolvedError{Request: req}
+	default:
+		return Result{}, &InFlightError{Key: req.Key, RetryAfter: retryAfter}
+	}
+}
+
+func (k *Keys) observe(ctx context.Context, name string, req Request, began time.Time, err error) {
+	if k.cfg.Observer == nil {
+		return
+	}
+	e := fifty.Event{Name: name, Err: err, Attrs: []slog.Attr{slog.String("scope", req.Scope), slog.String("key", req.Key)}}
+	if !began.IsZero() {
+		e.Took = time.Since(began)
+	}
+	k.cfg.Observer.Observe(ctx, e)
+}

@@ -1,0 +1,200 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+// Keys keeps the records of idempotency keys. It is safe for concurrent use.
+type Keys struct{ store *Store }
+
+// Keys returns the store's idempotency keys.
+func (s *Store) Keys() Keys { return Keys{s} }
+
+var _ idempotency.TxStore[*Tx] = Keys{}
+
+type keyID struct{ scope, key string }
+
+// entry is one key: its committed record, if any, and the transaction that has claimed it, if any.
+type entry struct {
+	rec *stored
+	tx  *Tx
+}
+
+// stored is a record with its expiry as an instant of the store's clock. It is never changed, only replaced.
+type stored struct {
+	idempotency.Record
+	expires time.Time
+}
+
+func (r *stored) record(now time.Time) idempotency.Record {
+	rec := r.Record
+	rec.ExpiresIn = 0
+	if rec.State == idempotency.InFlight {
+		rec.ExpiresIn = r.expires.Sub(now)
+	}
+	rec.Response = clone(rec.Response)
+	return rec
+}
+
+func clone(r idempotency.Response) idempotency.Response {
+	r.Body = bytes.Clone(r.Body)
+	if r.Header != nil {
+		header := make(map[string][]string, len(r.Header))
+		for name, values := range r.Header {
+			header[name] = slices.Clone(values)
+		}
+		r.Header = header
+	}
+	return r
+}
+
+func idOf(r idempotency.Request) keyID { return keyID{r.Scope, r.Key} }
+
+// claimedBy is the record that a gets when it wins, with one token more than the key had before.
+func claimedBy(a idempotency.Attempt, before *stored, now time.Time) *stored {
+	rec := idempotency.Record{
+		Request: a.Request, State: idempotency.InFlight, Token: 1,
+		Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
+	}
+	if before != nil {
+		rec.Token = before.Token + 1
+	}
+	return &stored{rec, now.Add(a.Lease)}
+}
+
+// Claim decides for each attempt; see idempotency.Store.
+func (k Keys) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
+	if err := k.store.step(ctx, "claim"); err != nil {
+		return nil, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	answers := make([]idempotency.Claimed, len(attempts))
+	for i, a := range attempts {
+		answers[i] = k.claim(a)
+	}
+	return answers, nil
+}
+
+// claim decides for one attempt. The store is locked.
+func (k Keys) claim(a idempotency.Attempt) idempotency.Claimed {
+	now := k.store.now()
+	e, won, found := k.look(a, now)
+	if !won {
+		return found
+	}
+	// Linearization point: the put under the mutex. A later caller finds this record and is a duplicate.
+	e.rec = claimedBy(a, e.rec, now)
+	return idempotency.Claimed{Won: true, Record: e.rec.record(now)}
+}
+
+// look says whether a may take its key; if so its entry is there and nothing else has changed. The store
+// is locked, so what it saw stays true until the caller has acted on it.
+func (k Keys) look(a idempotency.Attempt, now time.Time) (e *entry, take bool, found idempotency.Claimed) {
+	id := idOf(a.Request)
+	e = k.store.keys[id]
+	switch {
+	case e == nil:
+		e = &entry{}
+		k.store.keys[id] = e
+		return e, true, found
+	case e.tx != nil:
+		// Nobody knows yet what the transaction will leave, not even the fingerprint.
+		found.Record = idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
+		return e, false, found
+	}
+	found.Record = e.rec.record(now)
+	switch idempotency.Judge(found.Record, a) {
+	case idempotency.Take:
+		return e, true, found
+	case idempotency.Mine:
+		found.Won = true
+	}
+	return e, false, found
+}
+
+// owned returns the record if the claim is its owner's; the store is locked.
+func (k Keys) owned(c idempotency.Claim) (*entry, bool) {
+	e := k.store.keys[keyID{c.Scope, c.Key}]
+	if e == nil || e.rec == nil || e.rec.Token != c.Token || e.rec.Attempt != c.Attempt {
+		return nil, false
+	}
+	return e, true
+}
+
+// Renew moves expiries; see idempotency.Store.
+func (k Keys) Renew(ctx context.Context, claims []idempotency.Claim, lease time.Duration) ([]error, error) {
+	if err := k.store.step(ctx, "renew"); err != nil {
+		return nil, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	now := k.store.now()
+	errs := make([]error, len(claims))
+	for i, c := range claims {
+		e, ok := k.owned(c)
+		switch {
+		case !ok || (e.rec.State != idempotency.InFlight && e.rec.State != idempotency.Unknown):
+			errs[i] = &idempotency.LostError{Claim: c, Superseded: true}
+		case e.rec.State == idempotency.Unknown || !now.Before(e.rec.expires):
+			errs[i] = &idempotency.LostError{Claim: c}
+		default:
+			// Linearization point: the new expiry, given only to a claim that has not expired.
+			renewed := *e.rec
+			renewed.expires = now.Add(lease)
+			e.rec = &renewed
+		}
+	}
+	return errs, nil
+}
+
+// Complete ends claims; see idempotency.Store.
+func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion) ([]error, error) {
+	if err := k.store.step(ctx, "complete"); err != nil {
+		return nil, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	errs := make([]error, len(completions))
+	for i, c := range completions {
+		e, ok := k.owned(c.Claim)
+		switch {
+		case ok && e.rec.State == c.State: // said before; its reply was lost
+		case ok && (e.rec.State == idempotency.InFlight || e.rec.State == idempotency.Unknown):
+			// Linearization point: the answer under the mutex, given only by the owner, expired or not.
+			e.rec = completed(e.rec, c)
+		default:
+			errs[i] = &idempotency.LostError{Claim: c.Claim, Superseded: true}
+		}
+	}
+	return errs, nil
+}
+
+func completed(r *stored, c idempotency.Completion) *stored {
+	done := *r
+	done.State, done.Response = c.State, clone(c.Response)
+	return &done
+}
+
+// Find returns a record; see idempotency.Store.
+func (k Keys) Find(ctx context.Context, scope, key string) (idempotency.Record, error) {
+	if err := k.store.step(ctx, "find"); err != nil {
+		return idempotency.Record{}, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	e := k.store.keys[keyID{scope, key}]
+	if e == nil || e.rec == nil {
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return e.rec.record(k.store.now()), nil
+}
+
+// Classify says what an error means; see Txns.Classify.
+func (k Keys) Classify(err error) txn.Class { return k.store.Txns().Classify(err) }

@@ -1,0 +1,105 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+// InTx claims, works and answers in one transaction; see idempotency.TxStore. A duplicate is told at once.
+func (k Keys) InTx(
+	ctx context.Context, a idempotency.Attempt,
+	fn func(ctx context.Context, tx *Tx) (idempotency.Response, error),
+) (idempotency.Claimed, error) {
+	var claimed idempotency.Claimed
+	err := k.store.Txns().Transact(ctx, txn.Options{}, func(ctx context.Context, tx *Tx) error {
+		var err error
+		claimed, err = k.ClaimTx(ctx, tx, a)
+		if err != nil || !claimed.Won {
+			return err
+		}
+		r, err := fn(ctx, tx)
+		if err != nil {
+			return err
+		}
+		c := idempotency.Completion{State: idempotency.Done, Response: r, Claim: idempotency.Claim{
+			Scope: a.Request.Scope, Key: a.Request.Key, Token: claimed.Record.Token, Attempt: a.ID,
+		}}
+		claimed.Record.State, claimed.Record.Response = idempotency.Done, r
+		return k.CompleteTx(ctx, tx, c)
+	})
+	if err != nil {
+		return idempotency.Claimed{}, err
+	}
+	return claimed, nil
+}
+
+// ClaimTx claims within tx; see idempotency.TxStore. The key is taken at once, for others to see.
+func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idempotency.Claimed, error) {
+	if err := k.store.step(ctx, "claim in tx"); err != nil {
+		return idempotency.Claimed{}, err
+	}
+	if tx.done {
+		return idempotency.Claimed{}, ErrTxDone
+	}
+	s := k.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	id := idOf(a.Request)
+	if tx.held[id] {
+		return idempotency.Claimed{Record: tx.last(id).record(now)}, nil
+	}
+	e, take, found := k.look(a, now)
+	if !take {
+		return found, nil
+	}
+	// Linearization point: the key is this transaction's from here to its end.
+	e.tx = tx
+	tx.held[id] = true
+	rec := claimedBy(a, e.rec, now)
+	tx.log = append(tx.log, change{key: id, rec: rec, claim: true})
+	return idempotency.Claimed{Won: true, Record: rec.record(now)}, nil
+}
+
+// last returns what tx itself has written of a key that it holds.
+func (tx *Tx) last(id keyID) *stored {
+	for i := len(tx.log) - 1; i >= 0; i-- {
+		if tx.log[i].fn == nil && tx.log[i].key == id {
+			return tx.log[i].rec
+		}
+	}
+	return nil
+}
+
+// CompleteTx ends a claim within tx; see idempotency.TxStore.
+func (k Keys) CompleteTx(ctx context.Context, tx *Tx, c idempotency.Completion) error {
+	if err := k.store.step(ctx, "complete in tx"); err != nil {
+		return err
+	}
+	if tx.done {
+		return ErrTxDone
+	}
+	id := keyID{c.Claim.Scope, c.Claim.Key}
+	rec := tx.last(id)
+	if rec == nil || !tx.held[id] || rec.Token != c.Claim.Token || rec.Attempt != c.Claim.Attempt {
+		return &idempotency.LostError{Claim: c.Claim, Superseded: true}
+	}
+	if c.Undo {
+		tx.undo(tx.claimOf(id) + 1)
+		rec = tx.last(id)
+	}
+	tx.log = append(tx.log, change{key: id, rec: completed(rec, c)})
+	return nil
+}
+
+// claimOf returns the number of the change that claimed id.
+func (tx *Tx) claimOf(id keyID) int {
+	for i, c := range tx.log {
+		if c.claim && c.key == id {
+			return i
+		}
+	}
+	return len(tx.log) - 1
+}

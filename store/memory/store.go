@@ -1,0 +1,63 @@
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"time"
+)
+
+// Config is that of New. The zero value works.
+type Config struct {
+	// Now is the store's clock, which decides every expiry. Only its steps matter, so it may be wrong, but
+	// it must not go backwards. Defaults to time.Now, whose readings are monotonic.
+	Now func() time.Time
+}
+
+// Store holds all state of one process. It is safe for concurrent use.
+type Store struct {
+	now    func() time.Time
+	before func(ctx context.Context, point string) // a test's look at each step, before the mutex
+
+	mu      sync.Mutex
+	keys    map[keyID]*entry
+	secrets map[string][]byte
+}
+
+// New makes an empty Store.
+func New(cfg Config) *Store {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Store{now: cfg.Now, keys: map[keyID]*entry{}, secrets: map[string][]byte{}}
+}
+
+// Migrate has nothing to do: it is here so that a Store can stand in for any other.
+func (s *Store) Migrate(ctx context.Context) error { return ctx.Err() }
+
+// secretSize is the length of a secret in bytes.
+const secretSize = 32
+
+// Secret returns 32 random bytes, the same for every call with that name. They are gone with the process.
+func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	secret, ok := s.secrets[name]
+	if !ok {
+		secret = make([]byte, secretSize)
+		rand.Read(secret) // never fails: it ends the program instead
+		s.secrets[name] = secret
+	}
+	return append([]byte(nil), secret...), nil
+}
+
+// step lets a test hold the caller here, and stops a caller whose ctx is done: nothing has changed yet.
+func (s *Store) step(ctx context.Context, point string) error {
+	if s.before != nil {
+		s.before(ctx, point)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,138 @@
+package memory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+// ErrTxDone says that the transaction has ended; nothing changed.
+var ErrTxDone = errors.New("memory: the transaction has ended")
+
+// Tx is a transaction. It is made by Txns.Transact or by InTx, and like a *sql.Tx it is not for concurrent
+// use.
+type Tx struct {
+	store *Store
+	done  bool
+	log   []change       // in order; undone from its end
+	held  map[keyID]bool // the keys that this transaction claimed
+}
+
+// change is one thing that a commit does: a record to write, or a function of the caller's.
+type change struct {
+	key   keyID
+	rec   *stored
+	claim bool // the change that took the key
+	fn    func()
+}
+
+// OnCommit adds fn to what the commit does. All changes of a transaction become visible together: fn runs
+// in the commit with the store locked, so it must be short and must not use the store. A rollback forgets it.
+func (tx *Tx) OnCommit(fn func()) { tx.log = append(tx.log, change{fn: fn}) }
+
+func (s *Store) begin() *Tx { return &Tx{store: s, held: map[keyID]bool{}} }
+
+func (tx *Tx) commit() {
+	s := tx.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Linearization point: under the mutex every change of the transaction appears at once; whoever asks
+	// for one of its keys before sees it taken, and after sees its answer.
+	for _, c := range tx.log {
+		if c.fn != nil {
+			c.fn()
+		} else {
+			s.keys[c.key].rec = c.rec
+		}
+	}
+	tx.end()
+}
+
+func (tx *Tx) rollback() {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	tx.end()
+}
+
+// end lets go of the keys. The store is locked.
+func (tx *Tx) end() {
+	for id := range tx.held {
+		tx.release(id)
+	}
+	tx.log, tx.done = nil, true
+}
+
+// release lets go of one key. The store is locked.
+func (tx *Tx) release(id keyID) {
+	delete(tx.held, id)
+	e := tx.store.keys[id]
+	e.tx = nil
+	if e.rec == nil {
+		delete(tx.store.keys, id)
+	}
+}
+
+// undo forgets all changes from the one numbered mark on, claims included.
+func (tx *Tx) undo(mark int) {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	for _, c := range tx.log[mark:] {
+		if c.claim {
+			tx.release(c.key)
+		}
+	}
+	tx.log = tx.log[:mark]
+}
+
+// Txns opens transactions. It is safe for concurrent use.
+type Txns struct{ store *Store }
+
+// Txns returns the store's transactions.
+func (s *Store) Txns() Txns { return Txns{s} }
+
+var _ txn.Store[*Tx] = Txns{}
+
+// Transact runs fn in one transaction; see txn.Store. All isolation levels are the same here: transactions
+// see each other's keys as taken, and nothing else of each other.
+func (t Txns) Transact(ctx context.Context, _ txn.Options, fn func(ctx context.Context, tx *Tx) error) error {
+	if err := t.store.step(ctx, "begin"); err != nil {
+		return err
+	}
+	tx := t.store.begin()
+	defer func() {
+		if !tx.done { // an error or a panic
+			tx.rollback()
+		}
+	}()
+	if err := fn(ctx, tx); err != nil {
+		return err
+	}
+	if err := t.store.step(ctx, "commit"); err != nil {
+		return err
+	}
+	tx.commit()
+	return nil
+}
+
+// Savepoint runs fn within tx; see txn.Store.
+func (t Txns) Savepoint(ctx context.Context, tx *Tx, fn func(ctx context.Context) error) error {
+	if tx.done {
+		return ErrTxDone
+	}
+	mark, kept := len(tx.log), false
+	defer func() {
+		if !kept && !tx.done {
+			tx.undo(mark)
+		}
+	}()
+	if err := fn(ctx); err != nil {
+		return err
+	}
+	kept = true
+	return nil
+}
+
+// Classify says that every error is permanent: there are no lost races that a repeat would win, and no
+// replies to lose.
+func (t Txns) Classify(error) txn.Class { return txn.Permanent }

@@ -1,0 +1,284 @@
+//go:build linux || darwin
+
+package testenv
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	// keeperVariable in the environment makes a test binary a keeper.
+	keeperVariable = "FIFTY_TESTENV_KEEPER"
+
+	runMax       = 2 * time.Minute        // a helper program such as initdb
+	stopMax      = 30 * time.Second       // an orderly shutdown
+	signalMax    = 10 * time.Second       // until all processes are killed, paused or resumed
+	lookInterval = 2 * time.Millisecond   // between two looks at the processes
+	removeTries  = 50                     // at the folder, in which a dying process may still write
+	removeEvery  = 100 * time.Millisecond // between two such tries
+)
+
+// A command is a program that the keeper runs below its folder.
+type command struct {
+	Path  string
+	Args  []string
+	Owner owner
+}
+
+// A request is one line from the test process, a reply one line to it.
+type (
+	request struct {
+		Do      string // run, start, stop, kill, pause, resume, state
+		Command command
+	}
+	reply struct {
+		Folder string // in the greeting
+		PID    int    // the server's process, 0 when there is none
+		Error  string
+	}
+)
+
+// A keeper runs one server and ends it. It is used by one goroutine.
+type keeper struct {
+	folder string
+	log    *os.File
+	server *exec.Cmd
+	exited chan struct{} // closed once server was waited for
+}
+
+// init turns this process into a keeper before any test starts, when its parent
+// asked for that.
+func init() {
+	if os.Getenv(keeperVariable) == "" {
+		return
+	}
+	os.Exit(keep(os.Stdin, os.Stdout))
+}
+
+// keep serves requests until the test process is gone, then ends everything.
+// It returns the exit code.
+func keep(in io.Reader, out io.Writer) int {
+	// A write to a test process that is gone must not end the keeper.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT)
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+
+	answers := json.NewEncoder(out)
+	k, err := newKeeper()
+	if err != nil {
+		_ = answers.Encode(reply{Error: err.Error()})
+		return 1
+	}
+	defer k.end()
+	_ = answers.Encode(reply{Folder: k.folder})
+
+	requests := make(chan request)
+	go func() {
+		defer close(requests)
+		lines := json.NewDecoder(in)
+		for {
+			var r request
+			if lines.Decode(&r) != nil { // end of file: the test process is gone
+				return
+			}
+			requests <- r
+		}
+	}()
+	for {
+		select {
+		case <-asked:
+			return 1
+		case r, ok := <-requests:
+			if !ok {
+				return 0
+			}
+			answer := reply{}
+			if err := k.do(r); err != nil {
+				answer.Error = err.Error()
+			}
+			answer.PID = k.pid()
+			_ = answers.Encode(answer)
+		}
+	}
+}
+
+func newKeeper() (*keeper, error) {
+	who, err := serverOwner()
+	if err != nil {
+		return nil, err
+	}
+	parent, err := tempFolder(who)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(parent, "fifty-testenv-")
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(folder+"/log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = errors.Join(who.give(folder), who.give(log.Name()), adoptOrphans(),
+			debug.SetCrashOutput(log, debug.CrashOptions{}))
+	}
+	if err != nil {
+		_ = os.RemoveAll(folder)
+		return nil, err
+	}
+	return &keeper{folder: folder, log: log}, nil
+}
+
+func (k *keeper) do(r request) error {
+	switch r.Do {
+	case "run":
+		return k.run(r.Command)
+	case "start":
+		return k.start(r.Command)
+	case "stop":
+		return k.stop()
+	case "kill":
+		return k.signalAll(syscall.SIGKILL, func(p process) bool { return p.ended() })
+	case "pause":
+		return k.signalAll(syscall.SIGSTOP, func(p process) bool { return p.ended() || p.stopped() })
+	case "resume":
+		return k.signalAll(syscall.SIGCONT, func(p process) bool { return !p.stopped() })
+	case "state":
+		return nil
+	}
+	return fmt.Errorf("the keeper can't %q", r.Do)
+}
+
+// prepare makes the process for c, with its output in the log.
+func (k *keeper) prepare(c command) *exec.Cmd {
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Dir = k.folder
+	cmd.Env = cleanEnvironment()
+	cmd.Stdout, cmd.Stderr = k.log, k.log
+	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr.Credential = c.Owner.credential()
+	return cmd
+}
+
+func (k *keeper) run(c command) error {
+	cmd := k.prepare(c)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	timer := time.AfterFunc(runMax, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	return cmd.Wait()
+}
+
+func (k *keeper) start(c command) error {
+	if k.pid() != 0 {
+		return errors.New("the server runs already")
+	}
+	cmd := k.prepare(c)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	k.server, k.exited = cmd, exited
+	return nil
+}
+
+// pid is the running server's, or 0.
+func (k *keeper) pid() int {
+	if k.server == nil {
+		return 0
+	}
+	select {
+	case <-k.exited:
+		return 0
+	default:
+		return k.server.Process.Pid
+	}
+}
+
+// stop asks for an orderly shutdown (for Postgres, SIGINT is the fast one) and
+// waits for it.
+func (k *keeper) stop() error {
+	if k.pid() == 0 {
+		return nil
+	}
+	if err := k.server.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-k.exited:
+		return nil
+	case <-time.After(stopMax):
+		return fmt.Errorf("the server did not stop within %v", stopMax)
+	}
+}
+
+// signalAll sends sig to the server and all processes below it until done holds
+// for each. Parents come first: a server that is stopped or killed makes no new
+// children, so the second look finds them all.
+func (k *keeper) signalAll(sig syscall.Signal, done func(process) bool) error {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(signalMax); time.Now().Before(deadline); <-ticker.C {
+		below, err := descendants(os.Getpid())
+		if err != nil {
+			return err
+		}
+		below = slices.DeleteFunc(below, done)
+		if len(below) == 0 {
+			if sig == syscall.SIGKILL && k.exited != nil {
+				<-k.exited // it has ended, and is about to be waited for
+			}
+			return nil
+		}
+		for _, p := range below {
+			if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("send %v to process %d: %w", sig, p.pid, err)
+			}
+		}
+	}
+	return fmt.Errorf("processes did not obey %v within %v", sig, signalMax)
+}
+
+// end kills what runs and removes the folder. Both are bounded.
+func (k *keeper) end() {
+	_ = k.signalAll(syscall.SIGKILL, func(p process) bool { return p.ended() })
+	removeSharedMemory(k.folder)
+	ticker := time.NewTicker(removeEvery)
+	defer ticker.Stop()
+	for range removeTries {
+		if os.RemoveAll(k.folder) == nil {
+			return
+		}
+		<-ticker.C
+	}
+}
+
+// descendants lists the processes below pid, parents before their children.
+func descendants(pid int) ([]process, error) {
+	all, err := processes()
+	if err != nil {
+		return nil, err
+	}
+	children := make(map[int][]process, len(all))
+	for _, p := range all {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	below := slices.Clone(children[pid])
+	for i := 0; i < len(below); i++ { // ends: a process has one parent
+		below = append(below, children[below[i].pid]...)
+	}
+	return below, nil
+}

@@ -1,0 +1,65 @@
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one running process, as the kernel saw it a moment ago.
+type process struct {
+	pid, parent int
+	state       byte // R, S, D running or waiting; T stopped; Z ended
+}
+
+func (p process) ended() bool   { return p.state == 'Z' || p.state == 'X' }
+func (p process) stopped() bool { return p.state == 'T' || p.state == 't' }
+
+// adoptOrphans makes this process the parent of those descendants whose own
+// parent ends, so that a server's children stay in sight when the server died
+// first.
+func adoptOrphans() error {
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// childAttributes lets a child end at once (for Postgres, SIGQUIT is an
+// immediate shutdown) when the keeper itself is killed. It holds only for a
+// child started from the keeper's main thread.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
+}
+
+// processes lists all processes. Those that end while it looks are left out.
+func processes() ([]process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var all []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name) state parent …; the name may hold spaces and brackets.
+		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			continue
+		}
+		parent, err := strconv.Atoi(fields[1])
+		if err != nil {
+			continue
+		}
+		all = append(all, process{pid: pid, parent: parent, state: fields[0][0]})
+	}
+	return all, nil
+}

@@ -1,0 +1,85 @@
+package idempotencyhttp
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+)
+
+// hopByHop are the fields about one connection (RFC 9110, section 7.6.1): another connection gets its own.
+var hopByHop = []string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// appended are fields that outer handlers add to, so that the answer's values come beside theirs. In any
+// other field the answer's values take the place of theirs.
+var appended = []string{"Set-Cookie", "Vary"}
+
+// bodyAllowed says whether an answer of this status can have a body.
+func bodyAllowed(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// merge adds an answer's header to one that outer handlers have begun. The framing is ours to choose, so
+// Transfer-Encoding stays out.
+func merge(into, answer http.Header) {
+	for name, values := range answer {
+		switch {
+		case name == "Transfer-Encoding", strings.HasPrefix(name, http.TrailerPrefix):
+		case slices.Contains(appended, name):
+			into[name] = append(into[name], values...)
+		default:
+			into[name] = slices.Clone(values)
+		}
+	}
+}
+
+// storable is what of an answer's header is kept for its replays: each value on its own, nothing that is
+// about one connection. The length is that of the body and is not kept beside it. A Content-Type that
+// net/http would guess is kept as guessed, so that another release or host can't guess differently.
+func (rec *recorder) storable() http.Header {
+	h := rec.head.Clone()
+	for _, line := range h.Values("Connection") {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		delete(h, name)
+	}
+	if bodyAllowed(rec.status) && rec.r.Method != http.MethodHead {
+		delete(h, "Content-Length")
+	}
+	for name, values := range h {
+		if len(values) == 0 {
+			delete(h, name)
+		}
+	}
+	_, typed := rec.head["Content-Type"]
+	_, outer := rec.w.Header()["Content-Type"]
+	if body := rec.buffer.Bytes(); len(body) > 0 && !typed && !outer && rec.head.Get("Content-Encoding") == "" {
+		h.Set("Content-Type", http.DetectContentType(body))
+	}
+	return h
+}
+
+// replay sends an answer that was kept: status, header and body as they were, and the mark.
+func replay(w http.ResponseWriter, r *http.Request, answer idempotency.Response) {
+	h := w.Header()
+	merge(h, answer.Header)
+	h.Set(ReplayedHeader, "true")
+	if _, ok := h["Content-Type"]; !ok {
+		h["Content-Type"] = nil // the first answer had none; net/http shall not guess one
+	}
+	if !bodyAllowed(answer.Status) || r.Method == http.MethodHead {
+		w.WriteHeader(answer.Status)
+		return
+	}
+	h.Set("Content-Length", strconv.Itoa(len(answer.Body)))
+	w.WriteHeader(answer.Status)
+	_, _ = w.Write(answer.Body) // a client that left asks again
+}

@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"sync/atomic"
+
+)
+
+// turn is the process's queue for the file's writer, first come, first served. SQLite alone would let the
+// waiting callers poll, and the newest could win.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// take waits for the turn. Go hands a place in a channel to the sender that has waited longest.
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) free() { <-t }
+
+// holding marks the context of a function that runs within a transaction of a Store.
+type holding struct {
+	store *Store
+	over  atomic.Bool
+}
+
+type holdingKey struct{}
+
+// nested says whether ctx is that of a function that runs within a transaction on the writer of s.
+func (s *Store) nested(ctx context.Context) bool {
+	h, ok := ctx.Value(holdingKey{}).(*holding)
+	return ok && h.store == s && !h.over.Load()
+}
+
+// write runs fn in one transaction on the writer, from BEGIN IMMEDIATE to COMMIT. On an error, a panic or
+// the end of ctx it is rolled back. COMMIT is sent only while ctx lasts, and once sent it runs to its end,
+// so that the end of ctx never leaves the outcome open.
+func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	if s.nested(ctx) {
+		return ErrNested
+	}
+	s.point(ctx, op+".begin")
+	if err := s.turn.take(ctx); err != nil {
+		return explain(op, err)
+	}
+	free := sync.OnceFunc(s.turn.free)
+	defer free()
+
+	// The transaction's own context is cancelled by ctx, but no longer once COMMIT begins. When it is, the
+	// rollback does not wait for fn to notice, and neither does the next writer.
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	detach := context.AfterFunc(ctx, func() { cancel(); free() })
+	defer detach()
+
+	tx, err := s.writer.BeginTx(own, nil)
+	if err != nil {
+		return explain(op, cause(ctx, err))
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; a connection that can't roll back is closed
+	if err := s.within(ctx, tx, fn); err != nil {
+		return err
+	}
+	s.point(ctx, op+".commit")
+	if !detach() {
+		return explain(op, cause(ctx, ctx.Err()))
+	}
+	// Linearization point: COMMIT. Before it no other connection sees anything of the transaction, after it
+	// all see all of it.
+	if err := tx.Commit(); err != nil {
+		return committing(err)
+	}
+	return nil
+}
+
+// within calls fn with a context that knows of the transaction, for as long as it runs.
+func (s *Store) within(ctx context.Context, tx *sql.Tx, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	h := &holding{store: s}
+	defer h.over.Store(true)
+	return fn(context.WithValue(ctx, holdingKey{}, h), tx)
+}
+
+// cause prefers the error of a ctx that is done to its echo from the driver.
+func cause(ctx context.Context, err error) error {
+	if done := ctx.Err(); done != nil {
+		return done
+	}
+	return err
+}
+
+// session is a transaction and the call that it serves.
+type session struct {
+	store *Store
+	tx    *sql.Tx
+	op    string
+}
+
+func (s *Store) session(tx *sql.Tx, op string) session { return session{s, tx, op} }
+
+// exec runs a statement and returns the number of rows that it changed.
+func (x session) exec(ctx context.Context, st statement, args ...any) (int64, error) {
+	x.store.point(ctx, x.op+"."+st.name)
+	r, err := x.tx.ExecContext(ctx, st.text, args...)
+	if err != nil {
+		return 0, explain(x.op, err)
+	}
+	return r.RowsAffected()
+}
+
+// row runs a statement that returns one row.
+func (x session) row(ctx context.Context, st statement, args ...any) row {
+	x.store.point(ctx, x.op+"."+st.name)
+	return row{x.tx.QueryRowContext(ctx, st.text, args...), x.op}
+}
+
+// row is a result whose errors say which call they belong to.
+type row struct {
+	row *sql.Row
+	op  string
+}
+
+func (r row) Scan(dest ...any) error { return explain(r.op, r.row.Scan(dest...)) }
+

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+)
+
+// Renew moves expiries; see idempotency.Store. Each claim is renewed and committed by itself, in order.
+func (k Keys[Tx]) Renew(ctx context.Context, claims []idempotency.Claim, lease time.Duration) ([]error, error) {
+	errs := make([]error, len(claims))
+	for i, c := range claims {
+		lost, err := k.renew(ctx, c, lease)
+		if err != nil {
+			return nil, ofBatch(i, err)
+		}
+		if lost != nil {
+			errs[i] = lost
+		}
+	}
+	return errs, nil
+}
+
+func (k Keys[Tx]) renew(ctx context.Context, c idempotency.Claim, lease time.Duration) (*idempotency.LostError, error) {
+	renew := k.store.statements.renew.with(c.Scope, c.Key, c.Token, c.Attempt, lease.Microseconds())
+	for range raceTries {
+		if err := k.store.run(ctx, renew); err != nil {
+			return nil, err
+		}
+		if renew.rows == 1 {
+			return nil, nil
+		}
+		row, err := k.find(ctx, c.Scope, c.Key)
+		if err != nil {
+			return nil, err
+		}
+		state := idempotency.State(row.state)
+		switch {
+		case !row.isOf(c) || (state != idempotency.InFlight && state != idempotency.Unknown):
+			return &idempotency.LostError{Claim: c, Superseded: true}, nil
+		case state == idempotency.Unknown || row.expired():
+			return &idempotency.LostError{Claim: c}, nil
+		}
+		// Its other renewal was in the way: ask again.
+	}
+	return nil, changing("renew")
+}
+
+// Complete ends claims; see idempotency.Store. Each is ended and committed by itself, in order.
+func (k Keys[Tx]) Complete(ctx context.Context, completions []idempotency.Completion) ([]error, error) {
+	errs := make([]error, len(completions))
+	for i, c := range completions {
+		complete, err := k.completion(c)
+		if err == nil {
+			err = k.store.run(ctx, complete)
+		}
+		if err != nil {
+			return nil, ofBatch(i, err)
+		}
+		if complete.rows == 1 {
+			continue
+		}
+		row, err := k.find(ctx, c.Claim.Scope, c.Claim.Key)
+		if err != nil {
+			return nil, ofBatch(i, err)
+		}
+		if lost := notCompleted(row, c); lost != nil {
+			errs[i] = lost
+		}
+	}
+	return errs, nil
+}
+
+func (k Keys[Tx]) completion(c idempotency.Completion) (*call, error) {
+	answer, err := answerArgs(c.Response)
+	if err != nil {
+		return nil, err
+	}
+	args := []any{c.Claim.Scope, c.Claim.Key, c.Claim.Token, c.Claim.Attempt, int64(c.State)}
+	return k.store.statements.complete.with(append(args, answer...)...), nil
+}
+
+// notCompleted says what a completion that changed nothing has run into: nil when it was there already.
+func notCompleted(row record, c idempotency.Completion) *idempotency.LostError {
+	if row.isOf(c.Claim) && row.state == int64(c.State) {
+		return nil
+	}
+	return &idempotency.LostError{Claim: c.Claim, Superseded: true}
+}

@@ -1,0 +1,51 @@
+// Package postgres keeps Fifty's state in PostgreSQL 13 or newer, through pgx ([New]) or through
+// database/sql ([NewDB], written for pgx's stdlib driver). Both run the same SQL.
+//
+//	store := postgres.New(pool, postgres.Config{})
+//	if err := store.Migrate(ctx); err != nil { … }
+//	keys := idempotency.NewTx(store.Keys(), idempotency.Config{})
+//
+// # What decides
+//
+// The unique index on (scope, key) decides who owns a key: the insert is the check. Scope and key are of
+// collation "C", so they compare byte for byte in every database, and no upgrade of the host's collations
+// can disorder the index. Every expiry is decided by clock_timestamp(), never by a host's clock and never
+// by now(), which stands still in a transaction.
+//
+// InTx and ClaimTx also take a transaction-level advisory lock named after the key. It guards nothing: it
+// is how a duplicate learns at once that a transaction works on its key, instead of waiting for the index.
+// Its number is the first eight bytes of SHA-256 over schema, NUL, scope, NUL, key. Two keys with one
+// number would see each other as in flight for a moment, and no worse.
+//
+// # What survives
+//
+// What was answered survives a crash and a restart of the server. It does not survive
+//
+//   - a failover to a standby that had not received it: with asynchronous replication the newest claims
+//     and answers can be lost, and a key that was answered reads as new. Name synchronous standbys;
+//   - a crash with synchronous_commit = off, fsync = off or full_page_writes = off.
+//
+// [Store.Check] reports such settings; call it at the start of a program.
+//
+// # A host that stops without dying
+//
+// A transaction that Fifty opens sets idle_in_transaction_session_timeout and tcp_user_timeout to
+// Config.IdleMax, for itself only. So a frozen or unreachable host lets go of its keys after that time.
+// Nothing else is set, so a pooler in transaction mode is fine; prepared statements follow the pool's
+// QueryExecMode.
+//
+// # Errors
+//
+// An error that is a fifty.ErrUnknownOutcome leaves it open whether the call took effect: its reply was
+// lost. Any other error means that nothing changed. Classify tells which are worth another attempt.
+//
+// # Files
+//
+//   - store.go: Store and Config; check.go: settings that lose data; secret.go: secrets of the store
+//   - statements.go: all SQL; migrate.go and migrations/: the tables
+//   - engine.go: what the rest needs of a driver; pgx.go, pgxtx.go and sql.go: the two drivers
+//   - errors.go: what an error means
+//   - keys.go: claims; complete.go: renewals and completions; keystx.go: the same within a transaction
+//   - record.go: a row as a record; header.go: how headers are stored
+//   - txns.go: transactions and savepoints
+package postgres

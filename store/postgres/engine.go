@@ -1,0 +1,95 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+// rollbackMax bounds a rollback, which must not run on the caller's context: that may be why it is needed.
+const rollbackMax = 5 * time.Second
+
+// call is one run of a statement.
+type call struct {
+	statement
+	args []any
+	dest []any // where the columns of its only row go; nil when it returns none
+	rows int64 // after the run: how many rows it returned or changed
+}
+
+func (st statement) with(args ...any) *call { return &call{statement: st, args: args} }
+
+func (c *call) into(dest ...any) *call {
+	c.dest = dest
+	return c
+}
+
+// querier runs statements in order within a transaction, in one round trip where the driver can. It stops
+// at the first error. Its errors say that nothing was committed.
+type querier interface {
+	run(ctx context.Context, calls ...*call) error
+}
+
+// engine is all that this package needs of a driver.
+type engine[Tx any] interface {
+	// run runs one statement in a transaction of its own.
+	run(ctx context.Context, c *call) error
+
+	// in runs statements in a transaction of the caller's.
+	in(tx Tx) querier
+
+	// begin opens a transaction and runs its first statements.
+	begin(ctx context.Context, opts txn.Options, first ...*call) (session[Tx], error)
+}
+
+// session is a transaction that this package opened and ends.
+type session[Tx any] interface {
+	querier
+
+	// handle is what the caller's function gets.
+	handle() Tx
+
+	// commit runs the last statements, then COMMIT, in one round trip where the driver can.
+	commit(ctx context.Context, last ...*call) error
+
+	// abandon rolls back because of err and returns it, marked when the connection was lost.
+	abandon(ctx context.Context, err error) error
+
+	// rollback is abandon for what ends without an error, and for a panic. After commit or abandon it
+	// does nothing, so it is deferred.
+	rollback(ctx context.Context)
+}
+
+// hook lets a test hold a caller just before a statement goes to the server.
+type hook struct {
+	before func(ctx context.Context, point string)
+}
+
+// at is called on the caller's goroutine once per round trip, with the names of its statements.
+func (h *hook) at(ctx context.Context, calls ...*call) {
+	if h.before == nil {
+		return
+	}
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		names[i] = c.name
+	}
+	h.before(ctx, strings.Join(names, "+"))
+}
+
+// invalidEngine answers every call with what is wrong with the Config.
+type invalidEngine[Tx any] struct{ err error }
+
+func (e invalidEngine[Tx]) run(context.Context, *call) error { return e.err }
+
+func (e invalidEngine[Tx]) in(Tx) querier { return invalidQuerier(e) }
+
+func (e invalidEngine[Tx]) begin(context.Context, txn.Options, ...*call) (session[Tx], error) {
+	return nil, e.err
+}
+
+type invalidQuerier struct{ err error }
+
+func (q invalidQuerier) run(context.Context, ...*call) error { return q.err }

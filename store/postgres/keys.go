@@ -1,0 +1,149 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+// Keys keeps the records of idempotency keys. It is safe for concurrent use.
+type Keys[Tx any] struct{ store *Store[Tx] }
+
+// Keys returns the store's idempotency keys.
+func (s *Store[Tx]) Keys() Keys[Tx] { return Keys[Tx]{s} }
+
+// Classify says what an error means; see Txns.Classify.
+func (k Keys[Tx]) Classify(err error) txn.Class { return classify(err) }
+
+// Claim decides for each attempt; see idempotency.Store. Each is decided and committed by itself, in order.
+func (k Keys[Tx]) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
+	answers := make([]idempotency.Claimed, len(attempts))
+	for i, a := range attempts {
+		claimed, err := k.claim(ctx, a)
+		if err != nil {
+			return nil, ofBatch(i, err)
+		}
+		answers[i] = claimed
+	}
+	return answers, nil
+}
+
+// ofBatch is the error of a batch whose member i failed. Those before it took effect, so the outcome of
+// the whole is open even if that of the member is not.
+func ofBatch(i int, err error) error {
+	if i == 0 || errors.Is(err, fifty.ErrUnknownOutcome) {
+		return err
+	}
+	return &storeError{point: fmt.Sprintf("member %d of a batch", i), class: txn.Unknown, err: err}
+}
+
+// claim decides for one attempt: insert, else look, else take over what may be taken, and look again when
+// another was quicker.
+func (k Keys[Tx]) claim(ctx context.Context, a idempotency.Attempt) (idempotency.Claimed, error) {
+	s := k.store.statements
+	asked := k.asking(a, claimStatements{s.claimInsert, s.claimLook, s.claimTake})
+	for range raceTries {
+		if err := k.store.run(ctx, asked.act); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		if asked.won() {
+			return asked.claimed()
+		}
+		if err := k.store.run(ctx, asked.look); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		if settled, claimed, err := asked.judge(); settled || err != nil {
+			return claimed, err
+		}
+	}
+	return idempotency.Claimed{}, changing("claim")
+}
+
+// changing is the error of one that lost every race. Nothing changed.
+func changing(point string) error {
+	err := fmt.Errorf("the record changed %d times while it was looked at", raceTries)
+	return &storeError{point: point, class: txn.Retryable, err: err}
+}
+
+// claimStatements are the three of a claim: by itself, or in a transaction.
+type claimStatements struct{ insert, look, take statement }
+
+// asking is one attempt on its way to its key.
+type asking struct {
+	attempt idempotency.Attempt
+	texts   claimStatements
+	insert  *call // a new row
+	act     *call // what is tried next: insert, or the takeover of what was seen
+	look    *call
+
+	token int64  // of the row that act wrote
+	open  bool   // of the last look: no transaction holds the key
+	row   record // of the last look
+}
+
+func (k Keys[Tx]) asking(a idempotency.Attempt, texts claimStatements) *asking {
+	r := a.Request
+	lock := k.store.lockNumber(r.Scope, r.Key)
+	q := &asking{attempt: a, texts: texts}
+	q.insert = texts.insert.with(r.Scope, r.Key, []byte(r.Fingerprint), a.ID, a.Owner, a.Resume,
+		a.Lease.Microseconds(), lock).into(&q.token)
+	q.look = texts.look.with(r.Scope, r.Key, lock).into(append([]any{&q.open}, q.row.columns()...)...)
+	q.act = q.insert
+	return q
+}
+
+// won says that act wrote the row.
+func (q *asking) won() bool { return q.act.rows == 1 }
+
+func (q *asking) claimed() (idempotency.Claimed, error) {
+	return idempotency.Claimed{Won: true, Record: claimedBy(q.attempt, q.token)}, nil
+}
+
+// judge decides about what the look found. When it is not settled, act is what to try next.
+func (q *asking) judge() (settled bool, claimed idempotency.Claimed, err error) {
+	verdict := idempotency.Take
+	if q.row.found() {
+		rec, err := q.row.of(q.attempt.Request.Scope, q.attempt.Request.Key)
+		if err != nil {
+			return true, idempotency.Claimed{}, err
+		}
+		verdict, claimed.Record = idempotency.Judge(rec, q.attempt), rec
+	}
+	switch {
+	case verdict == idempotency.Mine:
+		claimed.Won = true
+		return true, claimed, nil
+	case verdict == idempotency.Answer:
+		return true, claimed, nil
+	case !q.open:
+		return true, idempotency.Claimed{Record: heldByTransaction(q.attempt)}, nil
+	case !q.row.found():
+		q.act = q.insert
+	default:
+		args := append(append([]any(nil), q.insert.args...), q.row.token, q.row.state)
+		q.act = q.texts.take.with(args...).into(&q.token)
+	}
+	return false, idempotency.Claimed{}, nil
+}
+
+// Find returns a record; see idempotency.Store.
+func (k Keys[Tx]) Find(ctx context.Context, scope, key string) (idempotency.Record, error) {
+	row, err := k.find(ctx, scope, key)
+	if err != nil {
+		return idempotency.Record{}, err
+	}
+	if !row.found() {
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return row.of(scope, key)
+}
+
+func (k Keys[Tx]) find(ctx context.Context, scope, key string) (record, error) {
+	var row record
+	err := k.store.run(ctx, k.store.statements.find.with(scope, key).into(row.columns()...))
+	return row, err
+}

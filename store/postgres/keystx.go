@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/txn"
+)
+
+var (
+	_ idempotency.TxStore[pgx.Tx]  = Keys[pgx.Tx]{}
+	_ idempotency.TxStore[*sql.Tx] = Keys[*sql.Tx]{}
+)
+
+// InTx claims, works and answers in one transaction; see idempotency.TxStore. A duplicate is told at once.
+// The row is written whole, at the end, in the round trip of COMMIT; until then an advisory lock stands
+// for it.
+func (k Keys[Tx]) InTx(
+	ctx context.Context, a idempotency.Attempt,
+	fn func(ctx context.Context, tx Tx) (idempotency.Response, error),
+) (idempotency.Claimed, error) {
+	for range raceTries {
+		claimed, err := k.inTx(ctx, a, fn)
+		if !errors.Is(err, errLookAgain) {
+			return claimed, err
+		}
+	}
+	return idempotency.Claimed{}, changing("intx")
+}
+
+// errLookAgain says that the record changed between look and write. All was rolled back.
+var errLookAgain = errors.New("postgres: the record changed")
+
+func (k Keys[Tx]) inTx(
+	ctx context.Context, a idempotency.Attempt,
+	fn func(ctx context.Context, tx Tx) (idempotency.Response, error),
+) (idempotency.Claimed, error) {
+	r, s := a.Request, k.store.statements
+	var idle, network string
+	var locked bool
+	var row record
+	tx, err := k.store.engine.begin(ctx, txn.Options{},
+		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked),
+		s.find.with(r.Scope, r.Key).into(row.columns()...),
+	)
+	if err != nil {
+		return idempotency.Claimed{}, err
+	}
+	defer tx.rollback(ctx) // for a panic, too
+	if row.found() {
+		rec, err := row.of(r.Scope, r.Key)
+		if err != nil || idempotency.Judge(rec, a) == idempotency.Answer {
+			return idempotency.Claimed{Record: rec}, err
+		}
+	}
+	if !locked {
+		return idempotency.Claimed{Record: heldByTransaction(a)}, nil
+	}
+	response, err := fn(ctx, tx.handle())
+	if err != nil {
+		return idempotency.Claimed{}, tx.abandon(ctx, err)
+	}
+	return k.answer(ctx, tx, a, row, response)
+}
+
+// answer writes the record over what was seen of it, and commits.
+func (k Keys[Tx]) answer(
+	ctx context.Context, tx session[Tx], a idempotency.Attempt, seen record, response idempotency.Response,
+) (idempotency.Claimed, error) {
+	answer, err := answerArgs(response)
+	if err != nil {
+		return idempotency.Claimed{}, err
+	}
+	args := []any{a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint), a.ID, a.Owner, a.Resume}
+	args = append(args, answer...)
+	won := idempotency.Claimed{Won: true, Record: claimedBy(a, 1)}
+	won.Record.State, won.Record.ExpiresIn, won.Record.Response = idempotency.Done, 0, response
+
+	if seen.found() {
+		over := k.store.statements.answerOver.with(append(args, seen.token, seen.state)...).into(&won.Record.Token)
+		if err := tx.run(ctx, over); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		if over.rows == 0 {
+			return idempotency.Claimed{}, errLookAgain
+		}
+		err = tx.commit(ctx)
+	} else {
+		err = tx.commit(ctx, k.store.statements.answer.with(args...))
+	}
+	switch {
+	case err == nil:
+		return won, nil
+	case !seen.found() && isAt(err, k.store.statements.answer) && isState(err, uniqueViolation):
+		return idempotency.Claimed{}, errLookAgain
+	default:
+		return idempotency.Claimed{}, err
+	}
+}
+
+// isAt says that err is one of the statement st.
+func isAt(err error, st statement) bool {
+	e, ok := errors.AsType[*storeError](err)
+	return ok && e.point == st.name
+}
+
+// ClaimTx claims within tx; see idempotency.TxStore. It never waits for another transaction that has
+// claimed the key through this package. On an error tx can only be rolled back.
+func (k Keys[Tx]) ClaimTx(ctx context.Context, tx Tx, a idempotency.Attempt) (idempotency.Claimed, error) {
+	s := k.store.statements
+	q := k.store.engine.in(tx)
+	asked := k.asking(a, claimStatements{s.claimTxInsert, s.claimTxLook, s.claimTxTake})
+	for range raceTries {
+		if err := q.run(ctx, asked.act, s.claimSavepoint.with()); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		if asked.won() {
+			return asked.claimed()
+		}
+		if err := q.run(ctx, s.claimRelease.with(), asked.look); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		settled, claimed, err := asked.judge()
+		if claimed.Won { // by an earlier call with the same attempt, in the same transaction
+			err = q.run(ctx, s.claimSavepoint.with())
+		}
+		if settled || err != nil {
+			return claimed, err
+		}
+	}
+	return idempotency.Claimed{}, changing("claimtx")
+}
+
+// CompleteTx ends a claim within tx; see idempotency.TxStore. The savepoint behind the claim is gone then.
+func (k Keys[Tx]) CompleteTx(ctx context.Context, tx Tx, c idempotency.Completion) error {
+	s := k.store.statements
+	q := k.store.engine.in(tx)
+	complete, err := k.completion(c)
+	if err != nil {
+		return err
+	}
+	if c.Undo {
+		// By itself, since the transaction may have failed, and then takes nothing but this.
+		if err := q.run(ctx, s.claimUndo.with()); err != nil {
+			return err
+		}
+	}
+	if err := q.run(ctx, s.claimRelease.with(), complete); err != nil {
+		return err
+	}
+	if complete.rows == 1 {
+		return nil
+	}
+	var row record
+	if err := q.run(ctx, s.find.with(c.Claim.Scope, c.Claim.Key).into(row.columns()...)); err != nil {
+		return err
+	}
+	if lost := notCompleted(row, c); lost != nil {
+		return lost
+	}
+	return nil
+}

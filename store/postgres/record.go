@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+)
+
+// record is a row of keys as recordColumns read it. A row that is not there has state 0.
+type record struct {
+	state, token   int64
+	fingerprint    []byte
+	attempt, owner string
+	resume         bool
+	expiresIn      int64 // microseconds by the server's clock
+	status         int64
+	header, body   []byte
+	notReplayable  bool
+}
+
+func (r *record) columns() []any {
+	return []any{
+		&r.state, &r.token, &r.fingerprint, &r.attempt, &r.owner, &r.resume, &r.expiresIn,
+		&r.status, &r.header, &r.body, &r.notReplayable,
+	}
+}
+
+func (r *record) found() bool { return r.state != 0 }
+
+func (r *record) isOf(c idempotency.Claim) bool {
+	return r.found() && r.token == c.Token && r.attempt == c.Attempt
+}
+
+func (r *record) expired() bool { return r.expiresIn <= 0 }
+
+// of makes the record of scope and key.
+func (r *record) of(scope, key string) (idempotency.Record, error) {
+	rec := idempotency.Record{
+		Request: idempotency.Request{Scope: scope, Key: key, Fingerprint: idempotency.Fingerprint(r.fingerprint)},
+		State:   idempotency.State(r.state),
+		Token:   r.token,
+		Attempt: r.attempt,
+		Owner:   r.owner,
+		Resume:  r.resume,
+	}
+	switch rec.State {
+	case idempotency.InFlight:
+		rec.ExpiresIn = time.Duration(r.expiresIn) * time.Microsecond
+	case idempotency.Done:
+		header, err := decodeHeader(r.header)
+		if err != nil {
+			return idempotency.Record{}, err
+		}
+		rec.Response = idempotency.Response{
+			Status: int(r.status), Header: header, Body: r.body, NotReplayable: r.notReplayable,
+		}
+	}
+	return rec, nil
+}
+
+// answerArgs are a Response's four columns.
+func answerArgs(r idempotency.Response) ([]any, error) {
+	header, err := encodeHeader(r.Header)
+	if err != nil {
+		return nil, err
+	}
+	return []any{int64(r.Status), nullable(header), nullable(r.Body), r.NotReplayable}, nil
+}
+
+// nullable keeps a nil slice apart from an empty one under every driver.
+func nullable(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// claimedBy is the record that a gets when it wins.
+func claimedBy(a idempotency.Attempt, token int64) idempotency.Record {
+	return idempotency.Record{
+		Request: a.Request, State: idempotency.InFlight, Token: token,
+		Attempt: a.ID, Owner: a.Owner, Resume: a.Resume, ExpiresIn: a.Lease,
+	}
+}
+
+// heldByTransaction is what a learns of a key that a transaction works on. Nobody can know more before
+// that ends, not even the fingerprint.
+func heldByTransaction(a idempotency.Attempt) idempotency.Record {
+	return idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
+}

@@ -1,0 +1,254 @@
+package postgres
+
+import "strings"
+
+// statement is one SQL statement and the name that tests and errors know it by.
+type statement struct{ name, text string }
+
+// statements is all SQL that runs after the migrations, for one schema. It is a value so that a test can
+// break one statement on purpose and see that the conformance suite notices.
+//
+// States are written as in idempotency.State: 1 in flight, 2 done, 3 unknown, 4 free, 5 tombstone.
+type statements struct {
+	claimInsert, claimLook, claimTake       statement
+	claimTxInsert, claimTxLook, claimTxTake statement
+	renew, complete, find                   statement
+
+	enter, enterKey         statement
+	answer, answerOver      statement
+	claimSavepoint          statement
+	claimRelease, claimUndo statement
+	savepoint               statement
+	release, undo           statement
+
+	secretFind, secretInsert statement
+	settings                 statement
+
+	migrationsTable, migrationsVersion, migrationsLock statement
+	migrationsSchema, migrationsCreate, migrationsAdd  statement
+}
+
+// Locks by which a claim sees a transaction at work on its key, without waiting. A claim that commits by
+// itself shares the lock with its like, since it holds it for one statement only: two of them meet at the
+// index, and one attempt that asks twice, because its first reply was lost, never takes itself for another.
+const (
+	sharedLock    = "pg_try_advisory_xact_lock_shared"
+	exclusiveLock = "pg_try_advisory_xact_lock"
+)
+
+func statementsFor(schema string) *statements {
+	sql := func(name, text string, pairs ...string) statement {
+		pairs = append(pairs, "{schema}", quote(schema), "{record}", recordColumns)
+		return statement{name, strings.TrimSpace(strings.NewReplacer(pairs...).Replace(text))}
+	}
+	return &statements{
+		claimInsert:   sql("claim.insert", claimInsertSQL, "{try_lock}", sharedLock),
+		claimLook:     sql("claim.look", claimLookSQL, "{try_lock}", sharedLock),
+		claimTake:     sql("claim.take", claimTakeSQL, "{try_lock}", sharedLock),
+		claimTxInsert: sql("claimtx.insert", claimInsertSQL, "{try_lock}", exclusiveLock),
+		claimTxLook:   sql("claimtx.look", claimLookSQL, "{try_lock}", exclusiveLock),
+		claimTxTake:   sql("claimtx.take", claimTakeSQL, "{try_lock}", exclusiveLock),
+		renew:         sql("renew", renewSQL),
+		complete:      sql("complete", completeSQL),
+		find:          sql("find", findSQL),
+
+		enter:          sql("tx.enter", enterSQL),
+		enterKey:       sql("intx.enter", enterKeySQL),
+		answer:         sql("intx.answer", answerSQL),
+		answerOver:     sql("intx.answer_over", answerOverSQL),
+		claimSavepoint: sql("claimtx.savepoint", "savepoint fifty_claim"),
+		claimRelease:   sql("claimtx.release", "release savepoint fifty_claim"),
+		claimUndo:      sql("claimtx.undo", "rollback to savepoint fifty_claim"),
+		savepoint:      sql("savepoint", "savepoint fifty_savepoint"),
+		release:        sql("savepoint.release", "release savepoint fifty_savepoint"),
+		undo:           sql("savepoint.undo", "rollback to savepoint fifty_savepoint"),
+
+		secretFind:   sql("secret.find", `select secret from {schema}.secrets where name = $1::text`),
+		secretInsert: sql("secret.insert", secretInsertSQL),
+		settings:     sql("settings", settingsSQL),
+
+		migrationsTable:   sql("migrate.table", migrationsTableSQL),
+		migrationsVersion: sql("migrate.version", migrationsVersionSQL),
+		migrationsLock:    sql("migrate.lock", migrationsLockSQL),
+		migrationsSchema:  sql("migrate.schema", `create schema {schema}`),
+		migrationsCreate:  sql("migrate.create", migrationsCreateSQL),
+		migrationsAdd:     sql("migrate.add", migrationsAddSQL),
+	}
+}
+
+// quote makes an identifier of a schema's name, which Config.Validate has found plain.
+func quote(schema string) string { return `"` + schema + `"` }
+
+// recordColumns are read by record.scan. They are never null, so that they also stand for a missing row.
+// Timestamps have whole microseconds, so what is zero or less here has expired for every statement.
+const recordColumns = `
+    coalesce(k.state, 0)::bigint,
+    coalesce(k.token, 0),
+    coalesce(k.fingerprint, ''),
+    coalesce(k.attempt, ''),
+    coalesce(k.owner, ''),
+    coalesce(k.resume, false),
+    coalesce((extract(epoch from k.expires - clock_timestamp()) * 1000000)::bigint, 0),
+    coalesce(k.status, 0)::bigint,
+    k.header,
+    k.body,
+    coalesce(k.not_replayable, false)`
+
+// Linearization point of a claim: the insert into the unique index. It is the check, too: no look before
+// it can be trusted, and "do nothing" makes the violation an answer. The loser gets no row, and has to look
+// in a second statement: this one's snapshot is from before the winner's commit.
+//
+// The lock is asked for first. While a transaction holds the key nothing is inserted, so a claim never
+// waits for somebody's commit.
+//
+// A new row has token 1, since no row is ever deleted. When a sweep deletes rows it must raise a floor in
+// the same transaction, and this must become the floor plus 1.
+const claimInsertSQL = `
+insert into {schema}.keys (scope, key, fingerprint, state, token, attempt, owner, resume, expires)
+select $1::text, $2::text, $3::bytea, 1, 1, $4::text, $5::text, $6::boolean,
+       clock_timestamp() + $7::bigint * interval '1 microsecond'
+where {try_lock}($8::bigint)
+on conflict do nothing
+returning token
+`
+
+// What is there for a claim that got no row, and whether the key is open: false says that a transaction
+// holds it at this moment. One row always comes back.
+const claimLookSQL = `
+select {try_lock}($3::bigint), {record}
+from (values (true)) as one
+left join {schema}.keys k on k.scope = $1::text and k.key = $2::text
+`
+
+// Linearization point of a takeover: the conditional update. It names the token and the state that were
+// seen, so of two that saw the same record one wins, and it asks the server's clock again. It may wait for
+// the row behind another update, and is then decided anew on what that left; what has expired can't become
+// valid by waiting. The token is counted on the row itself, so it only grows.
+const claimTakeSQL = `
+update {schema}.keys
+set fingerprint = $3::bytea, state = 1, token = token + 1, attempt = $4::text, owner = $5::text,
+    resume = $6::boolean, expires = clock_timestamp() + $7::bigint * interval '1 microsecond',
+    status = null, header = null, body = null, not_replayable = false, changed = clock_timestamp()
+where scope = $1::text and key = $2::text
+  and token = $9::bigint and state = $10::bigint
+  and (state <> 1 or expires <= clock_timestamp())
+  and {try_lock}($8::bigint)
+returning token
+`
+
+// Linearization point of a renewal: the update, made while the row is locked. The row is locked first and
+// the clock read afterwards: an update that waits for a row which its neighbour only locked is not decided
+// anew, so "expires > clock_timestamp()" would be what it was before the wait and an expired claim would
+// be revived. "materialized" keeps the planner from moving the comparison to before the lock.
+const renewSQL = `
+with mine as materialized (
+    select scope, key, expires
+    from {schema}.keys
+    where scope = $1::text and key = $2::text
+      and token = $3::bigint and attempt = $4::text
+      and state = 1
+    for update
+)
+update {schema}.keys k
+set expires = clock_timestamp() + $5::bigint * interval '1 microsecond', changed = clock_timestamp()
+from mine
+where k.scope = mine.scope and k.key = mine.key
+  and mine.expires > clock_timestamp()
+`
+
+// Linearization point of a completion: the update, conditional on token and attempt. Not on the expiry: a
+// late result that nobody superseded still counts. Not on the state in flight alone: an owner that said
+// "unknown" may learn better. A decided record stays as it is.
+const completeSQL = `
+update {schema}.keys
+set state = $5::smallint, status = $6::integer, header = $7::bytea, body = $8::bytea,
+    not_replayable = $9::boolean, changed = clock_timestamp()
+where scope = $1::text and key = $2::text
+  and token = $3::bigint and attempt = $4::text
+  and state in (1, 3)
+`
+
+const findSQL = `
+select {record}
+from {schema}.keys k
+where k.scope = $1::text and k.key = $2::text
+`
+
+// The limits of a transaction of ours, for itself only ("true" is SET LOCAL): how long it may wait for a
+// statement, and how long for the network.
+const enterSQL = `
+select set_config('idle_in_transaction_session_timeout', $1::text, true),
+       set_config('tcp_user_timeout', $1::text, true)
+`
+
+// The same, and whether the key is ours alone for the length of the transaction. The record is looked at
+// in the next statement: its snapshot then has what the lock's last holder committed.
+const enterKeySQL = `
+select set_config('idle_in_transaction_session_timeout', $1::text, true),
+       set_config('tcp_user_timeout', $1::text, true),
+       pg_try_advisory_xact_lock($2::bigint)
+`
+
+// Linearization point of InTx on a new key: the COMMIT that follows this insert. A plain insert: the
+// unique index refuses a second answer (23505), and the work is then rolled back with it. Token 1: see
+// claimInsertSQL.
+const answerSQL = `
+insert into {schema}.keys
+    (scope, key, fingerprint, state, token, attempt, owner, resume, status, header, body, not_replayable)
+values
+    ($1::text, $2::text, $3::bytea, 2, 1, $4::text, $5::text, $6::boolean, $7::integer, $8::bytea, $9::bytea, $10::boolean)
+`
+
+// The same for a record that Judge lets this attempt take, or that is this attempt's own: on the condition
+// that it is still the one that was seen.
+const answerOverSQL = `
+update {schema}.keys
+set fingerprint = $3::bytea, state = 2, token = token + 1, attempt = $4::text, owner = $5::text,
+    resume = $6::boolean, expires = null, status = $7::integer, header = $8::bytea, body = $9::bytea,
+    not_replayable = $10::boolean, changed = clock_timestamp()
+where scope = $1::text and key = $2::text
+  and token = $11::bigint and state = $12::bigint
+  and (state <> 1 or expires <= clock_timestamp() or attempt = $4::text)
+returning token
+`
+
+// Linearization point of a new secret: the insert into the primary key. Who comes later reads the first.
+const secretInsertSQL = `
+insert into {schema}.secrets (name, secret)
+values ($1::text, $2::bytea)
+on conflict do nothing
+`
+
+const settingsSQL = `
+select current_setting('synchronous_commit'), current_setting('fsync'),
+       current_setting('full_page_writes'), pg_is_in_recovery()
+`
+
+const migrationsTableSQL = `
+select to_regnamespace($1::text) is not null, to_regclass($2::text) is not null
+`
+
+const migrationsVersionSQL = `
+select coalesce(max(version), 0)::bigint, coalesce(max(oldest), 0)::bigint
+from {schema}.migrations
+`
+
+// One program migrates a schema at a time; the lock goes with its transaction. The form with two numbers
+// is a space of its own, so no key's lock can be in the way. 50 is Fifty.
+const migrationsLockSQL = `
+select pg_advisory_xact_lock(50, hashtext($1::text))
+`
+
+const migrationsCreateSQL = `
+create table {schema}.migrations (
+    version integer primary key,
+    name    text not null,
+    oldest  integer not null, -- the oldest version of the program's own schema that still works with this
+    applied timestamptz not null default clock_timestamp()
+)
+`
+
+const migrationsAddSQL = `
+insert into {schema}.migrations (version, name, oldest)
+values ($1::integer, $2::text, $3::integer)
+`

@@ -63,6 +63,19 @@ func TestRatioBoundsTheRetriesOfADownPeer(t *testing.T) {
 	}
 }
 
+func TestTenDepositsOfATenthAreOneRetry(t *testing.T) {
+	budget := retry.NewBudget(retry.BudgetConfig{Ratio: 0.1, MinPerSecond: -1, Max: 1})
+	retriesOf(t, budget, 1, 9)
+	for round := range 100 {
+		if got := retriesOf(t, budget, 9, 2); got != 0 {
+			t.Fatalf("round %d: 9 calls paid for %d retries", round, got)
+		}
+		if got := retriesOf(t, budget, 1, 2); got != 1 {
+			t.Fatalf("round %d: 10 calls paid for %d retries, want 1", round, got)
+		}
+	}
+}
+
 func TestDefaultBudget(t *testing.T) {
 	clock := &manualClock{}
 	budget := retry.NewBudget(retry.BudgetConfig{Clock: clock})
@@ -86,6 +99,26 @@ func TestTokensComeWithTimeUpToMax(t *testing.T) {
 		if got := retriesOf(t, budget, 1, 100); got != tt.want {
 			t.Errorf("after %v more: %d retries, want %d", tt.pass, got, tt.want)
 		}
+	}
+}
+
+func TestTimeThatPassesDuringACallStopsAtMaxToo(t *testing.T) {
+	clock := &manualClock{}
+	budget := retry.NewBudget(retry.BudgetConfig{Ratio: -1, MinPerSecond: 1, Max: 3, Clock: clock})
+	attempts := 0
+	err := retry.Do(t.Context(), retry.Policy{Budget: budget, Jitter: none, Clock: &manualClock{}}, func(context.Context) error {
+		clock.now = clock.now.Add(time.Hour)
+		if attempts++; attempts == 1 {
+			return errDown
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.now = clock.now.Add(-time.Hour) // back to when the retry took its token
+	if got := retriesOf(t, budget, 1, 100); got != 2 {
+		t.Errorf("%d retries left of 3 after one, want 2", got)
 	}
 }
 

@@ -260,6 +260,19 @@ func TestContextThatEndsDuringAnAttemptEndsTheRetries(t *testing.T) {
 	})
 }
 
+func TestEndOfTheContextIsAskedBeforeTheBounds(t *testing.T) {
+	for _, attempts := range []int{1, 2} {
+		ctx, cancel := context.WithCancel(t.Context())
+		clock := &manualClock{}
+		err := retry.Do(ctx, retry.Policy{AttemptsMax: attempts, Clock: clock}, func(context.Context) error { cancel(); return errDown })
+		wantIs(t, err, context.Canceled, errDown)
+		wantIsNot(t, err, retry.ErrExhausted)
+		if len(clock.waits) != 0 {
+			t.Errorf("waited %v after the context had ended", clock.waits)
+		}
+	}
+}
+
 func TestContextThatEndsDuringAWaitEndsItAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)

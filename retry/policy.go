@@ -99,8 +99,7 @@ func uniform(max time.Duration) time.Duration {
 // multiplying the base: a shift of the base would overflow, to a wait of zero just when a peer has
 // been down the longest.
 func ceiling(base, limit time.Duration, n int) time.Duration {
-	const bits = 63
-	if n >= bits || base > limit>>n {
+	if base > limit>>n { // a large n leaves nothing of the limit, and so always lands here
 		return limit
 	}
 	return base << n

@@ -1,20 +1,74 @@
 package idempotencytest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/interleave"
 )
+
+// reporter is what a case needs of a *testing.T. Catch has another one, whose failures are noted only.
+type reporter interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any) // ends the case; on its own goroutine only
+	Context() context.Context
+}
 
 // testCase is one claim of the contract.
 type testCase struct {
 	name string
+	// run proves the claim. Failures go to r; tb owns what the store needs.
+	run func(r reporter, tb testing.TB, f Features)
 }
 
-func cases(func(tb testing.TB, hook Hook) idempotency.Store) []testCase { return nil }
+// claim is a case on a store; txClaim one on a store with transactions.
+type claim struct {
+	name string
+	run  func(w *world)
+}
 
-func txCases[Tx any](func(tb testing.TB, hook Hook) TxHarness[Tx]) []testCase { return nil }
+type txClaim[Tx any] struct {
+	name string
+	run  func(w *txWorld[Tx])
+}
 
-func run(t *testing.T, all []testCase, f Features) { t.Helper() }
+func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store) []testCase {
+	var all []testCase
+	for _, group := range [][]claim{
+		claimCases, expiryCases, completeCases, answerCases, batchCases, raceCases, doCases,
+	} {
+		for _, c := range group {
+			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {
+				r.Helper()
+				c.run(newWorld(r, newStore(tb, interleave.Point), f))
+			}})
+		}
+	}
+	return all
+}
 
-func catch(t *testing.T, all []testCase, f Features, only []string) []string { return nil }
+func txCases[Tx any](newTx func(tb testing.TB, hook Hook) TxHarness[Tx]) []testCase {
+	var all []testCase
+	for _, group := range [][]txClaim[Tx]{
+		txnCases[Tx](), inTxCases[Tx](), doTxCases[Tx](), txRaceCases[Tx](),
+	} {
+		for _, c := range group {
+			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {
+				r.Helper()
+				h := newTx(tb, interleave.Point)
+				c.run(&txWorld[Tx]{newWorld(r, h.Store, f), h})
+			}})
+		}
+	}
+	return all
+}
+
+func run(t *testing.T, all []testCase, f Features) {
+	t.Helper()
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) { c.run(t, t, f) })
+	}
+}

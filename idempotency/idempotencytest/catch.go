@@ -1,6 +1,12 @@
 package idempotencytest
 
 import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -18,4 +24,66 @@ func Catch(t *testing.T, newStore func(tb testing.TB, hook Hook) idempotency.Sto
 func CatchTx[Tx any](t *testing.T, newTx func(tb testing.TB, hook Hook) TxHarness[Tx], f Features, only ...string) []string {
 	t.Helper()
 	return catch(t, txCases(newTx), f, only)
+}
+
+func catch(t *testing.T, all []testCase, f Features, only []string) []string {
+	t.Helper()
+	for _, name := range only {
+		if !slices.ContainsFunc(all, func(c testCase) bool { return c.name == name }) {
+			t.Errorf("there is no case %q", name)
+		}
+	}
+	var caught []string
+	for _, c := range all {
+		if len(only) > 0 && !slices.Contains(only, c.name) {
+			continue
+		}
+		r := &recorder{ctx: t.Context()}
+		r.watch(func() { c.run(r, t, f) })
+		if r.failure != "" {
+			t.Logf("caught by %q: %s", c.name, r.failure)
+			caught = append(caught, c.name)
+		}
+	}
+	return caught
+}
+
+// recorder is a reporter that keeps the first failure for itself. It is safe for concurrent use.
+type recorder struct {
+	ctx context.Context
+
+	mu      sync.Mutex
+	failure string
+}
+
+// watch runs a case to its end, on a goroutine that Fatalf may end. A panic is a failure.
+func (r *recorder) watch(run func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if v := recover(); v != nil {
+				r.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		run()
+	}()
+	<-done
+}
+
+func (r *recorder) Helper()                  {}
+func (r *recorder) Logf(string, ...any)      {}
+func (r *recorder) Context() context.Context { return r.ctx }
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure == "" {
+		r.failure = fmt.Sprintf(format, args...)
+	}
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
 }

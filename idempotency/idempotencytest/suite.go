@@ -31,6 +31,13 @@ type Features struct {
 	// another caller holds. It decides how the callers are interleaved, never whether a case passes.
 	// Defaults to 25 ms.
 	Grace time.Duration
+
+	// Blocked, if the database can tell, says how many of the test's sessions wait for a lock now. It is
+	// asked every millisecond while a caller is silent, and spares both the grace and its guesswork.
+	Blocked func(ctx context.Context) int
+
+	// Schedule replays the races under this one order, as a failure prints it, instead of under all.
+	Schedule string
 }
 
 // Run checks a store, each claim of the contract in a subtest. It calls newStore once per case, with the
@@ -52,6 +59,10 @@ type TxHarness[Tx any] struct {
 
 	// Effects counts the effects called name that are committed. It reads outside of any transaction.
 	Effects func(ctx context.Context, name string) (int, error)
+
+	// Break runs a statement in tx that fails, and returns its error: SELECT 1/0, say, after which Postgres
+	// refuses every other statement of the transaction. Nil for a store without statements.
+	Break func(ctx context.Context, tx Tx) error
 }
 
 // RunTx checks what a store does within transactions, each claim in a subtest. It calls newTx once per

@@ -1,0 +1,163 @@
+package idempotencytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/interleave"
+)
+
+// sentTwice is a race of an attempt with itself, as when its first message is late and it is sent again.
+func (w *world) sentTwice(a idempotency.Attempt, before int64) interleave.Case {
+	results := make([]asked, 2)
+	return interleave.Case{
+		Callers: []func(context.Context){w.claims(a, &results[0]), w.claims(a, &results[1])},
+		Check: func() error {
+			for i, r := range results {
+				if r.err != nil {
+					return fmt.Errorf("sending %d: Claim: %w", i, r.err)
+				}
+				if !r.got.Won {
+					return fmt.Errorf("sending %d did not win; it was told of %v", i, show(r.got.Record))
+				}
+				if problem := wrongWinner(r.got.Record, a); problem != "" {
+					return fmt.Errorf("sending %d won, but %s", i, problem)
+				}
+			}
+			first, second := results[0].got.Record, results[1].got.Record
+			if first.Token != second.Token {
+				return fmt.Errorf("the two sendings have tokens %d and %d", first.Token, second.Token)
+			}
+			if first.Token <= before {
+				return fmt.Errorf("the token is %d, after %d", first.Token, before)
+			}
+			return w.mustBe(first)
+		},
+	}
+}
+
+// takeoverAgainst is a race of a takeover with the old owner's completion as state.
+func (w *world) takeoverAgainst(state idempotency.State) interleave.Case {
+	rec := w.expired(resumable(w.request()))
+	want := ended(rec, state, "late")
+	taker := resumable(rec.Request)
+	var took asked
+	var completed error
+	return interleave.Case{
+		Callers: []func(context.Context){
+			w.claims(taker, &took),
+			w.completes(idempotency.Completion{Claim: claimOf(rec), State: state, Response: want.Response}, &completed),
+		},
+		Check: func() error {
+			if took.err != nil {
+				return fmt.Errorf("the takeover: %w", took.err)
+			}
+			if took.got.Won {
+				if err := refused(completed, true); err != nil {
+					return fmt.Errorf("the key was taken over, and the old owner's completion %w", err)
+				}
+				return w.oneWinner(rec.Token, []idempotency.Attempt{taker}, []asked{took})
+			}
+			if completed != nil {
+				return fmt.Errorf("the key was not taken over, and the old owner's completion got %w", completed)
+			}
+			if problem := different(took.got.Record, want); problem != "" {
+				return fmt.Errorf("the taker was told: %s", problem)
+			}
+			return w.mustBe(want)
+		},
+	}
+}
+
+// claimAgainstFree is a race of a claim with the completion that frees the key.
+func (w *world) claimAgainstFree() interleave.Case {
+	rec := w.win(attempt(w.request()))
+	next := attempt(rec.Request)
+	var claimed asked
+	var freed error
+	return interleave.Case{
+		Callers: []func(context.Context){
+			w.claims(next, &claimed),
+			w.completes(idempotency.Completion{Claim: claimOf(rec), State: idempotency.Free}, &freed),
+		},
+		Check: func() error {
+			if freed != nil || claimed.err != nil {
+				return errors.Join(freed, claimed.err)
+			}
+			if claimed.got.Won {
+				return w.oneWinner(rec.Token, []idempotency.Attempt{next}, []asked{claimed})
+			}
+			if problem := different(claimed.got.Record, rec); problem != "" {
+				return fmt.Errorf("the claim was told: %s", problem)
+			}
+			return w.mustBe(ended(rec, idempotency.Free, ""))
+		},
+	}
+}
+
+// crossingBatches is a race of two batches that claim, renew and complete the same keys in opposite order.
+func (w *world) crossingBatches() interleave.Case {
+	reqs := []idempotency.Request{w.request(), w.request()}
+	held := []idempotency.Record{w.win(attempt(w.request())), w.win(attempt(w.request()))}
+	free, _ := w.freed()
+	reqs = append(reqs, free)
+	var attempts [2][]idempotency.Attempt
+	var answers [2][]idempotency.Claimed
+	var errs [2]error
+	caller := func(n int) func(ctx context.Context) {
+		order := []int{0, 1, 2}
+		if n == 1 {
+			order = []int{2, 1, 0}
+		}
+		attempts[n] = make([]idempotency.Attempt, len(reqs))
+		var batch []idempotency.Attempt
+		for _, i := range order {
+			attempts[n][i] = attempt(reqs[i])
+			batch = append(batch, attempts[n][i])
+		}
+		return func(ctx context.Context) {
+			got, err := w.store.Claim(ctx, batch)
+			if err == nil && len(got) != len(batch) {
+				err = fmt.Errorf("Claim gave %d answers for %d attempts", len(got), len(batch))
+			}
+			if err != nil {
+				errs[n] = err
+				return
+			}
+			answers[n] = make([]idempotency.Claimed, len(batch))
+			for at, i := range order {
+				answers[n][i] = got[at]
+			}
+			errs[n] = w.endBoth(ctx, held[n], held[1-n])
+		}
+	}
+	return interleave.Case{
+		Callers: []func(context.Context){caller(0), caller(1)},
+		Check: func() error {
+			if err := errors.Join(errs[:]...); err != nil {
+				return err
+			}
+			for i := range reqs {
+				results := []asked{{answers[0][i], answers[0][i].Err}, {answers[1][i], answers[1][i].Err}}
+				if err := w.oneWinner(0, []idempotency.Attempt{attempts[0][i], attempts[1][i]}, results); err != nil {
+					return fmt.Errorf("key %d: %w", i, err)
+				}
+			}
+			return errors.Join(w.mustBe(ended(held[0], idempotency.Unknown, "")), w.mustBe(ended(held[1], idempotency.Unknown, "")))
+		},
+	}
+}
+
+// endBoth completes two claims in one batch.
+func (w *world) endBoth(ctx context.Context, first, second idempotency.Record) error {
+	got, err := w.store.Complete(ctx, []idempotency.Completion{
+		{Claim: claimOf(first), State: idempotency.Unknown},
+		{Claim: claimOf(second), State: idempotency.Unknown},
+	})
+	if err != nil {
+		return fmt.Errorf("Complete: %w", err)
+	}
+	return errors.Join(got...)
+}

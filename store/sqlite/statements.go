@@ -13,10 +13,10 @@ func (st statement) of(savepoint string) statement {
 
 // statements is all the SQL that decides something. It is a value, so that a test can break its own copy.
 type statements struct {
-	lock, marks, advance    statement
-	insert, look, take      statement
-	renew, complete, find   statement
-	keepSecret, readSecret  statement
+	lock, marks, advance     statement
+	insert, look, take       statement
+	renew, complete, find    statement
+	keepSecret, readSecret   statement
 	savepoint, undo, release statement
 }
 

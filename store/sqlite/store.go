@@ -79,10 +79,10 @@ type Store struct {
 	sql   *statements
 	clock *clock
 
-	turn     turn     // of this process at the writer
-	writer   *sql.DB  // one connection
-	readers  *sql.DB  // of Find
-	db       *sql.DB  // the caller's
+	turn     turn      // of this process at the writer
+	writer   *sql.DB   // one connection
+	readers  *sql.DB   // of Find
+	db       *sql.DB   // the caller's
 	underway *underway // keys of transactions of this process
 }
 

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"sync"
 	"sync/atomic"
-
 )
 
 // turn is the process's queue for the file's writer, first come, first served. SQLite alone would let the
@@ -128,4 +127,3 @@ type row struct {
 }
 
 func (r row) Scan(dest ...any) error { return explain(r.op, r.row.Scan(dest...)) }
-

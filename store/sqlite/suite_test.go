@@ -1,0 +1,54 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/idempotency/idempotencytest"
+	"github.com/fiftyhosts/fifty/store/sqlite"
+)
+
+// suiteStores makes the stores of the suite: all on one file, with one clock.
+type suiteStores struct {
+	path  string
+	clock *hostClock
+	sql   sqlite.Statements
+}
+
+func newSuite(t *testing.T, sql sqlite.Statements) (suiteStores, idempotencytest.Features) {
+	t.Helper()
+	s := suiteStores{newFile(t), newHostClock(), sql}
+	return s, idempotencytest.Features{Advance: func(d time.Duration) { s.clock.Add(d) }}
+}
+
+func (s suiteStores) store(tb testing.TB, hook idempotencytest.Hook) *sqlite.Store {
+	return open(tb, s.path, sqlite.Config{Now: s.clock.Now}.WithHook(hook).WithStatements(s.sql))
+}
+
+func (s suiteStores) keys(tb testing.TB, hook idempotencytest.Hook) idempotency.Store {
+	return s.store(tb, hook).Keys()
+}
+
+func (s suiteStores) txKeys(tb testing.TB, hook idempotencytest.Hook) idempotencytest.TxHarness[*sql.Tx] {
+	store := s.store(tb, hook)
+	business(tb, store)
+	return idempotencytest.TxHarness[*sql.Tx]{
+		Store:   store.Keys(),
+		Txns:    store.Txns(),
+		Effect:  effect,
+		Effects: func(ctx context.Context, name string) (int, error) { return countEffects(ctx, store, name) },
+	}
+}
+
+func TestSQLiteKeepsTheContractOfAStoreOfKeys(t *testing.T) {
+	stores, features := newSuite(t, sqlite.Shipped())
+	idempotencytest.Run(t, stores.keys, features)
+}
+
+func TestSQLiteKeepsTheContractWithinTransactions(t *testing.T) {
+	stores, features := newSuite(t, sqlite.Shipped())
+	idempotencytest.RunTx(t, stores.txKeys, features)
+}

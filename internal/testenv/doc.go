@@ -27,8 +27,11 @@
 //   - postgres.go: the servers, and what a test can do to them.
 //   - postgres_start.go: ports, start and readiness.
 //   - postgres_template.go: initdb, once for each version and user.
+//   - postgres_pid.go: what a running server says about itself.
 //   - postgres_find.go: where Postgres is looked for, and what to install.
+//   - owner.go: the user whom a server runs as.
 //   - tool.go: programs built from source.
+//   - variable.go: what make check leaves out.
 //
 // The package is for tests on Linux and macOS.
 package testenv

@@ -41,14 +41,14 @@ func (*childTB) Fatalf(format string, args ...any) {
 	os.Exit(2)
 }
 
-// child starts a shared, a private and a paused server, says so, and ends.
+// child starts a shared and a paused private server, says so, and ends.
 func child(how string) {
 	tb := &childTB{}
-	sharedOne, private, paused := Postgres(tb), NewPostgres(tb), NewPostgres(tb)
-	sharedOne.Database(tb)
-	paused.Pause()
+	servers := []*Server{Postgres(tb), NewPostgres(tb)}
+	servers[0].Database(tb)
+	servers[1].Pause()
 	var told started
-	for _, s := range []*Server{sharedOne, private, paused} {
+	for _, s := range servers {
 		told.Folders = append(told.Folders, s.kept.folder)
 		told.Addrs = append(told.Addrs, s.Addr())
 		told.PIDs = append(told.PIDs, s.pid, s.kept.process.Process.Pid)
@@ -62,7 +62,7 @@ func child(how string) {
 	case "panic":
 		panic("as a test does that goes wrong")
 	case "keeper terminated":
-		for _, s := range []*Server{sharedOne, private, paused} {
+		for _, s := range servers {
 			_ = syscall.Kill(s.kept.process.Process.Pid, syscall.SIGTERM)
 		}
 	}
@@ -82,7 +82,6 @@ func TestServersEndWithTheTestProcessHoweverItEnds(t *testing.T) {
 		"os.Exit":           nil,
 		"panic":             nil,
 		"kill -9":           kill(syscall.SIGKILL),
-		"kill":              kill(syscall.SIGTERM),
 		"Ctrl-C":            kill(syscall.SIGINT),
 		"keeper terminated": nil,
 	} {

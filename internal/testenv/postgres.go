@@ -52,6 +52,7 @@ var shared = sync.OnceValues(func() (*Server, error) { return launch(nil) })
 // install.
 func Postgres(tb testing.TB) *Server {
 	tb.Helper()
+	mayUse(tb, "Postgres")
 	server, err := shared()
 	if err != nil {
 		tb.Fatalf("testenv: the shared Postgres server: %v", err)
@@ -67,6 +68,7 @@ func Postgres(tb testing.TB) *Server {
 // before the usual ones, which are Postgres's defaults with 200 connections.
 func NewPostgres(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
+	mayUse(tb, "Postgres")
 	server, err := launch(settings)
 	if err != nil {
 		tb.Fatalf("testenv: a Postgres server: %v", err)

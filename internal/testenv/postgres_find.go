@@ -94,8 +94,8 @@ func postgresFolders(places []string) []string {
 		return cmp.Compare(pathVersion(b), pathVersion(a))
 	})
 	if initdb, err := exec.LookPath("initdb"); err == nil {
-		if real, err := filepath.EvalSymlinks(initdb); err == nil {
-			folders = append([]string{filepath.Dir(real)}, folders...)
+		if target, err := filepath.EvalSymlinks(initdb); err == nil {
+			folders = append([]string{filepath.Dir(target)}, folders...)
 		}
 	}
 	return folders

@@ -92,8 +92,8 @@ func TestEachDatabaseIsEmptyAndApart(t *testing.T) {
 
 func TestSharedServerIsOneForAllTests(t *testing.T) {
 	t.Parallel()
-	if Postgres(t) != Postgres(t) {
-		t.Error("two calls gave two servers")
+	if first, second := Postgres(t), Postgres(t); first != second {
+		t.Errorf("two calls gave two servers, at %s and at %s", first.Addr(), second.Addr())
 	}
 }
 
@@ -167,6 +167,20 @@ func TestMissingPostgresFailsTheTestAndSaysWhatToInstall(t *testing.T) {
 	}
 	if !strings.Contains(r.failure, "no initdb in") {
 		t.Errorf("the failure was %q", r.failure)
+	}
+}
+
+func TestServersAreRefusedWhereTheCallerLeftThemOut(t *testing.T) {
+	t.Setenv(Variable, "none")
+	for name, ask := range map[string]func(testing.TB){
+		"Postgres":    func(tb testing.TB) { Postgres(tb) },
+		"NewPostgres": func(tb testing.TB) { NewPostgres(tb) },
+		"Tool":        func(tb testing.TB) { Tool(tb, "stripe-mock") },
+	} {
+		r := record(t, ask)
+		if r.skipped || !strings.Contains(r.failure, "says so in its name") {
+			t.Errorf("%s: skipped %t, failed with %q", name, r.skipped, r.failure)
+		}
 	}
 }
 

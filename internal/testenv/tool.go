@@ -13,11 +13,12 @@ import (
 
 // Tool returns the path of a program from internal/tools, such as "stripe-mock".
 // It is built once and kept in the tools folder; the build's progress goes to
-// standard error, which go test shows when the test failed or with -v.
+// standard error. A test of stripe-mock has Stripe in its name (see [Variable]).
 // The test fails when the program can't be built. Safe for concurrent use, also
 // from several processes.
 func Tool(tb testing.TB, name string) string {
 	tb.Helper()
+	mayUse(tb, "Stripe")
 	root, err := moduleRoot()
 	if err != nil {
 		tb.Fatalf("testenv: %v", err)

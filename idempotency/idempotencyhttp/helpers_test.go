@@ -31,6 +31,7 @@ type failing struct {
 	complete func(c idempotency.Completion) error // per completion, or errDown for the call
 	find     func() (idempotency.Record, error)
 	inTx     func() error // after the transaction was committed
+	begin    func() error // before it has begun
 }
 
 func (s *failing) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
@@ -63,6 +64,11 @@ func (s *failing) Find(ctx context.Context, scope, key string) (idempotency.Reco
 func (s *failing) InTx(
 	ctx context.Context, a idempotency.Attempt, fn func(context.Context, *memory.Tx) (idempotency.Response, error),
 ) (idempotency.Claimed, error) {
+	if s.begin != nil {
+		if err := s.begin(); err != nil {
+			return idempotency.Claimed{}, err
+		}
+	}
 	claimed, err := s.TxStore.InTx(ctx, a, fn)
 	if err == nil && s.inTx != nil {
 		err = s.inTx()
@@ -78,6 +84,7 @@ type site struct {
 	cfg    idempotencyhttp.Config
 	runs   atomic.Int64 // of the handler
 	events events
+	inner  http.Handler // that of the test, counted
 	http.Handler
 }
 
@@ -85,10 +92,11 @@ type site struct {
 func newSite(t *testing.T, cfg idempotencyhttp.Config, h http.HandlerFunc) *site {
 	t.Helper()
 	s := newKeys(t, cfg)
-	s.Handler = idempotencyhttp.Middleware(s.keys, s.cfg)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.inner = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.runs.Add(1)
 		h(w, r)
-	}))
+	})
+	s.Handler = idempotencyhttp.Middleware(s.keys, s.cfg)(s.inner)
 	return s
 }
 

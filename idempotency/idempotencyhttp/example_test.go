@@ -1,0 +1,108 @@
+package idempotencyhttp_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/idempotency/idempotencyhttp"
+	"github.com/fiftyhosts/fifty/store/memory"
+)
+
+// account is the scope of the examples: who a verified credential belongs to.
+func account(r *http.Request) (string, error) {
+	if name, password, ok := r.BasicAuth(); ok && password == "secret" {
+		return name, nil
+	}
+	return "", errors.New("no such user, or another password")
+}
+
+// try sends a charge and prints the answer.
+func try(h http.Handler, key, body string) {
+	r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader(body))
+	r.SetBasicAuth("acme", "secret")
+	r.Header.Set("Idempotency-Key", key)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	answer := fmt.Sprintf("%d %s", w.Code, w.Body)
+	if w.Header().Get("Idempotency-Replayed") == "true" {
+		answer += " (replayed)"
+	}
+	fmt.Println(strings.Join(strings.Fields(answer), " "))
+}
+
+// A handler that acts elsewhere, such as at a payment provider. It runs once per key.
+func ExampleMiddleware() {
+	keys := idempotency.New(memory.New(memory.Config{}).Keys(), idempotency.Config{})
+	protect := idempotencyhttp.Middleware(keys, idempotencyhttp.Config{Scope: account})
+
+	charges := 0
+	mux := http.NewServeMux()
+	mux.Handle("POST /charges", protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		charges++
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprintf(w, "charge %d", charges)
+	})))
+
+	try(mux, "order-17", "amount=500")
+	try(mux, "order-17", "amount=500")
+	try(mux, "order-18", "amount=500")
+	// Output:
+	// 201 charge 1
+	// 201 charge 1 (replayed)
+	// 201 charge 2
+}
+
+// A handler whose work is a write to the database that also holds the keys: both are one commit.
+func ExampleInTx() {
+	keys := idempotency.NewTx(memory.New(memory.Config{}).Keys(), idempotency.Config{})
+	balance := 700
+
+	charge := idempotencyhttp.InTx(keys, idempotencyhttp.Config{Scope: account},
+		func(w http.ResponseWriter, r *http.Request, tx *memory.Tx) {
+			if balance < 500 {
+				w.WriteHeader(http.StatusPaymentRequired) // a refusal: nothing is written, the answer is kept
+				return
+			}
+			tx.OnCommit(func() { balance -= 500 })
+			w.WriteHeader(http.StatusCreated)
+		})
+
+	try(charge, "order-17", "amount=500")
+	try(charge, "order-17", "amount=500")
+	try(charge, "order-18", "amount=500")
+	try(charge, "order-18", "amount=500")
+	fmt.Println("balance", balance)
+	// Output:
+	// 201
+	// 201 (replayed)
+	// 402
+	// 402 (replayed)
+	// balance 200
+}
+
+// A proxy knows that nothing was sent when dialling failed. It frees the key, so that a retry may run.
+func ExampleSetKeep() {
+	keys := idempotency.New(memory.New(memory.Config{}).Keys(), idempotency.Config{})
+	up := false
+
+	h := idempotencyhttp.Middleware(keys, idempotencyhttp.Config{Scope: account})(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !up {
+				idempotencyhttp.SetKeep(r.Context(), idempotencyhttp.Freed)
+				w.WriteHeader(http.StatusBadGateway)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		}))
+
+	try(h, "order-17", "amount=500")
+	up = true
+	try(h, "order-17", "amount=500")
+	// Output:
+	// 502
+	// 201
+}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Variable, when set to none, makes every test fail that asks for a server or a
-// tool. make check sets it, and leaves out by name the tests that need one: a
+// Variable is the name of an environment variable. When it is none, every test
+// fails that asks for a server or a tool. make check sets it, and leaves out by name the tests that need one: a
 // test that calls [Postgres] or [NewPostgres] has Postgres in its name (or in its
 // package's path), one that calls [Tool] has Stripe. So a test under another name
 // is found out on every machine, not only on one without Postgres.

@@ -12,15 +12,15 @@ import (
 type clock struct {
 	host func() time.Time
 
-	mu     sync.Mutex
-	base   time.Time // a reading of host
-	baseAt int64     // the file's time at that reading
-	last   int64     // the latest time that was told
+	mu   sync.Mutex
+	base time.Time // a reading of host
+	at   int64     // the file's time at that reading; in nanoseconds, so that no step is lost
+	last int64     // the latest time that was told
 }
 
 func newClock(host func() time.Time) *clock {
 	base := host()
-	return &clock{host: host, base: base, baseAt: base.UnixMicro(), last: base.UnixMicro()}
+	return &clock{host: host, base: base, at: base.UnixNano(), last: base.UnixNano()}
 }
 
 // now returns the time, which is at least mark.
@@ -30,13 +30,13 @@ func (c *clock) now(mark int64) int64 {
 	host := c.host()
 	elapsed := host.Sub(c.base) // by the monotonic readings, where host has them
 	if elapsed < 0 {
-		c.base, c.baseAt, elapsed = host, c.last, 0
+		c.base, c.at, elapsed = host, c.last, 0
 	}
-	at := max(c.baseAt+elapsed.Microseconds(), c.last)
-	if ahead := max(host.UnixMicro(), mark); ahead > at {
-		at = ahead
-		c.base, c.baseAt = host, at
+	told := max(c.at+int64(elapsed), c.last)
+	if ahead := max(host.UnixNano(), mark*int64(time.Microsecond)); ahead > told {
+		told = ahead
+		c.base, c.at = host, told
 	}
-	c.last = at
-	return at
+	c.last = told
+	return micros(time.Duration(told))
 }

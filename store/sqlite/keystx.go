@@ -49,6 +49,7 @@ func (k Keys) InTx(
 	ctx context.Context, a idempotency.Attempt,
 	fn func(ctx context.Context, tx *sql.Tx) (idempotency.Response, error),
 ) (idempotency.Claimed, error) {
+	k.store.point(ctx, "intx.enter")
 	leave, ok := k.store.underway.enter(keyID{a.Request.Scope, a.Request.Key})
 	if !ok {
 		// Nobody knows yet what the transaction will leave, not even the fingerprint.
@@ -131,15 +132,22 @@ func (k Keys) CompleteTx(ctx context.Context, tx *sql.Tx, c idempotency.Completi
 	if err != nil {
 		return err
 	}
+	behind := savepointOf(c.Claim)
 	if c.Undo {
-		if _, err := t.exec(ctx, s.sql.undo.of(savepointOf(c.Claim))); err != nil {
+		if _, own, err := t.owned(ctx, c.Claim); err != nil {
+			return err
+		} else if !own {
+			return &idempotency.LostError{Claim: c.Claim, Superseded: true}
+		}
+		if _, err := t.exec(ctx, s.sql.undo.of(behind)); err != nil {
 			return err
 		}
 	}
-	if _, err := t.exec(ctx, s.sql.release.of(savepointOf(c.Claim))); err != nil {
+	if err := t.end(ctx, c); err != nil {
 		return err
 	}
-	return t.end(ctx, c)
+	_, err = t.exec(ctx, s.sql.release.of(behind))
+	return err
 }
 
 // savepointOf names the savepoint behind a claim. Each claim has its own, so that one that was left open by

@@ -33,7 +33,8 @@ func claimedBy(a idempotency.Attempt, token, now int64) stored {
 	}, now + micros(a.Lease)}
 }
 
-// micros rounds up, so that a lease that is positive never becomes none.
+// micros rounds up, so that a lease that is positive never becomes none. Time is rounded up too, and so a
+// lease of whole microseconds is exact wherever it began.
 func micros(d time.Duration) int64 {
 	return int64((d + time.Microsecond - 1) / time.Microsecond)
 }

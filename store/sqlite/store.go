@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -160,14 +161,15 @@ func (s *Store) connect(path string) error {
 
 // pool makes a pool of at most conns connections, each set up by the same pragmas.
 func (s *Store) pool(path string, conns int, pragmas ...string) (*sql.DB, error) {
+	// FULL: a commit that was acknowledged is on the disk.
+	pragmas = slices.Concat([]string{"synchronous(FULL)"}, pragmas, s.cfg.pragmas)
 	q := url.Values{
 		"_txlock":       {"immediate"}, // a transaction that reads first and writes later can't find its snapshot overtaken
 		"_busy_timeout": {strconv.FormatInt(s.cfg.BusyTimeout.Milliseconds(), 10)},
-		"_synchronous":  {"FULL"}, // a commit that was acknowledged is on the disk
 		"_foreign_keys": {"1"},
 		"_time_format":  {"sqlite"},
 		"_error_rc":     {"1"},
-		"_pragma":       append(pragmas, s.cfg.pragmas...),
+		"_pragma":       pragmas,
 	}
 	name := (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
 	if filepath.VolumeName(path) != "" {

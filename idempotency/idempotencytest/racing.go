@@ -97,40 +97,28 @@ func (w *world) claimAgainstFree() interleave.Case {
 	}
 }
 
-// crossingBatches is a race of two batches that claim, renew and complete the same keys in opposite order.
+// crossingBatches is a race of two batches that claim, and then complete, the same keys in opposite order.
 func (w *world) crossingBatches() interleave.Case {
 	reqs := []idempotency.Request{w.request(), w.request()}
-	held := []idempotency.Record{w.win(attempt(w.request())), w.win(attempt(w.request()))}
-	free, _ := w.freed()
-	reqs = append(reqs, free)
+	held := w.claimAll([]idempotency.Attempt{attempt(w.request()), attempt(w.request())})
 	var attempts [2][]idempotency.Attempt
 	var answers [2][]idempotency.Claimed
 	var errs [2]error
 	caller := func(n int) func(ctx context.Context) {
-		order := []int{0, 1, 2}
-		if n == 1 {
-			order = []int{2, 1, 0}
-		}
-		attempts[n] = make([]idempotency.Attempt, len(reqs))
-		var batch []idempotency.Attempt
-		for _, i := range order {
-			attempts[n][i] = attempt(reqs[i])
-			batch = append(batch, attempts[n][i])
-		}
+		first, second := n, 1-n
+		attempts[n] = []idempotency.Attempt{attempt(reqs[0]), attempt(reqs[1])}
 		return func(ctx context.Context) {
-			got, err := w.store.Claim(ctx, batch)
-			if err == nil && len(got) != len(batch) {
-				err = fmt.Errorf("Claim gave %d answers for %d attempts", len(got), len(batch))
+			got, err := w.store.Claim(ctx, []idempotency.Attempt{attempts[n][first], attempts[n][second]})
+			if err == nil && len(got) != len(reqs) {
+				err = fmt.Errorf("Claim gave %d answers for %d attempts", len(got), len(reqs))
 			}
 			if err != nil {
 				errs[n] = err
 				return
 			}
-			answers[n] = make([]idempotency.Claimed, len(batch))
-			for at, i := range order {
-				answers[n][i] = got[at]
-			}
-			errs[n] = w.endBoth(ctx, held[n], held[1-n])
+			answers[n] = make([]idempotency.Claimed, len(reqs))
+			answers[n][first], answers[n][second] = got[0], got[1]
+			errs[n] = w.endBoth(ctx, held[first].Record, held[second].Record)
 		}
 	}
 	return interleave.Case{
@@ -145,7 +133,9 @@ func (w *world) crossingBatches() interleave.Case {
 					return fmt.Errorf("key %d: %w", i, err)
 				}
 			}
-			return errors.Join(w.mustBe(ended(held[0], idempotency.Unknown, "")), w.mustBe(ended(held[1], idempotency.Unknown, "")))
+			return errors.Join(
+				w.mustBe(ended(held[0].Record, idempotency.Unknown, "")), w.mustBe(ended(held[1].Record, idempotency.Unknown, "")),
+			)
 		},
 	}
 }

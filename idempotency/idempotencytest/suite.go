@@ -33,7 +33,7 @@ type Features struct {
 	Grace time.Duration
 
 	// Blocked, if the database can tell, says how many of the test's sessions wait for a lock now. It is
-	// asked every millisecond while a caller is silent, and spares both the grace and its guesswork.
+	// asked every 5 ms while a caller is silent, and spares both the grace and its guesswork.
 	Blocked func(ctx context.Context) int
 
 	// Schedule replays the races under this one order, as a failure prints it, instead of under all.

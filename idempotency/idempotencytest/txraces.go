@@ -20,42 +20,45 @@ type arrival struct {
 func txRaceCases[Tx any]() []txClaim[Tx] {
 	return []txClaim[Tx]{
 		{"in every order two InTx leave one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(0, func() interleave.Case {
+			w.race(func() interleave.Case {
 				keys, req := w.newTxKeys(), w.request()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byInTx(keys, req, nil))
 			})
 		}},
 		{"in every order two DoTx leave one effect and one answer", func(w *txWorld[Tx]) {
 			for _, level := range []txn.Isolation{txn.DefaultIsolation, txn.Serializable} {
-				w.race(0, func() interleave.Case {
+				w.race(func() interleave.Case {
 					keys, req := w.newTxKeys(), w.request()
 					return w.oneEffect(keys, req, 1, w.byDoTx(keys, req, level), w.byDoTx(keys, req, level))
 				})
 			}
 		}},
 		{"in every order InTx and DoTx leave one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(0, func() interleave.Case {
+			w.race(func() interleave.Case {
 				keys, req := w.newTxKeys(), w.request()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byDoTx(keys, req, txn.DefaultIsolation))
 			})
 		}},
 		{"in every order InTx and Do run once and have one answer", func(w *txWorld[Tx]) {
-			w.race(0, func() interleave.Case {
+			w.race(func() interleave.Case {
 				keys, req := w.newTxKeys(), w.request()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byDo(keys, req))
 			})
 		}},
 		{"in every order an InTx that fails leaves the key to the other", func(w *txWorld[Tx]) {
-			w.race(0, w.failingAgainstGood)
+			w.race(w.failingAgainstGood)
 		}},
 		{"in every order an InTx that refuses and one that does not agree on one answer", func(w *txWorld[Tx]) {
-			w.race(0, w.refusingAgainstGood)
+			w.race(w.refusingAgainstGood)
 		}},
 		{"in every order an InTx that is sent twice leaves one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(0, w.sentTwiceTx)
+			w.race(w.sentTwiceTx)
+		}},
+		{"in every order a takeover by InTx and the old owner's late result exclude each other", func(w *txWorld[Tx]) {
+			w.race(w.takeoverByInTx)
 		}},
 		{"in every order two InTx on a free key leave one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(0, func() interleave.Case {
+			w.race(func() interleave.Case {
 				keys := w.newTxKeys()
 				req, _ := w.freed()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byInTx(keys, req, nil))
@@ -237,4 +240,42 @@ func (w *txWorld[Tx]) sentTwiceTx() interleave.Case {
 		}
 	}
 	return w.oneEffect(keys, a.Request, 1, send, send)
+}
+
+// takeoverByInTx is a race of an InTx on an expired claim with the old owner's late result.
+func (w *txWorld[Tx]) takeoverByInTx() interleave.Case {
+	rec := w.expired(resumable(w.request()))
+	taker := resumable(rec.Request)
+	var took asked
+	var completed error
+	return interleave.Case{
+		Callers: []func(context.Context){
+			func(ctx context.Context) {
+				took.got, took.err = w.inTx(ctx, taker, w.effecting(taker.Request, answerOf("the taker's"), nil))
+			},
+			w.completes(idempotency.Completion{Claim: claimOf(rec), State: idempotency.Done, Response: answerOf("late")}, &completed),
+		},
+		Check: func() error {
+			effects, err := w.h.Effects(w.ctx, effect(rec.Request))
+			switch {
+			case err != nil || took.err != nil:
+				return errors.Join(err, took.err)
+			case took.got.Won && completed == nil:
+				return errors.New("both the takeover and the old owner's completion were accepted")
+			case !took.got.Won && completed != nil:
+				return fmt.Errorf("neither was accepted; the old owner's completion got %w", completed)
+			case took.got.Won && effects != 1 || !took.got.Won && effects != 0:
+				return fmt.Errorf("%d effects are committed; the taker worked: %v", effects, took.got.Won)
+			}
+			want := answerOf("late")
+			if took.got.Won {
+				want = answerOf("the taker's")
+			}
+			got, err := w.record(rec.Request)
+			if problem := differentAnswer(got.Response, want); err != nil || problem != "" {
+				return fmt.Errorf("the record: %s %w", problem, err)
+			}
+			return nil
+		},
+	}
 }

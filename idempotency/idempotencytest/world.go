@@ -19,7 +19,8 @@ const (
 	shortLease = time.Millisecond      // of a claim that must
 	expiryPoll = time.Millisecond      // between two looks at a claim that will expire
 	patience   = 10 * time.Second      // for what must happen; it is never waited out unless it doesn't
-	few        = 2                     // interruptions in races whose orders are too many for all of them
+	ordersMax  = 1000                  // of a race that is run in all of its orders
+	few        = 2                     // interruptions in the orders of a larger one
 	owner      = "conformance-host/42" // of every attempt
 )
 
@@ -228,11 +229,11 @@ func ended(rec idempotency.Record, state idempotency.State, text string) idempot
 	return rec
 }
 
-// race runs callers in every order; preemptions bounds the interruptions, and zero does not.
-func (w *world) race(preemptions int, newCase func() interleave.Case) {
+// race runs callers in every order, or where those are too many in every order with few interruptions.
+func (w *world) race(newCase func() interleave.Case) {
 	w.Helper()
 	report, err := interleave.Explore(w.ctx, interleave.Options{
-		PreemptionsMax: preemptions, Grace: w.f.Grace, Blocked: w.f.Blocked, Schedule: w.f.Schedule,
+		PreemptionsMax: few, OrdersMax: ordersMax, Grace: w.f.Grace, Blocked: w.f.Blocked, Schedule: w.f.Schedule,
 	}, func(int) interleave.Case { return newCase() })
 	if err != nil {
 		w.Errorf("%v", err)

@@ -17,7 +17,7 @@ const (
 	schedulesMaxDefault = 20_000
 	graceDefault        = 25 * time.Millisecond
 	stuckDefault        = 10 * time.Second
-	blockedPoll         = time.Millisecond
+	blockedPoll         = 5 * time.Millisecond
 )
 
 // Case is one run of the callers against fresh state.
@@ -36,6 +36,10 @@ type Options struct {
 	// this. Zero leaves out none. Most races need one or two.
 	PreemptionsMax int
 
+	// OrdersMax sets PreemptionsMax aside for a small case: all schedules are run when the points that the
+	// callers passed in the first one have at most this many orders. Zero never does.
+	OrdersMax int
+
 	// SchedulesMin is the least number of schedules that must have been run: fewer mean that the code
 	// under test has lost its points. Defaults to 2.
 	SchedulesMin int
@@ -48,8 +52,8 @@ type Options struct {
 	Grace time.Duration
 
 	// Blocked, if there is one, says how many callers are blocked now by something outside. It is asked
-	// once a millisecond while a caller is silent, and makes the grace short where a caller is blocked and
-	// long where it is only slow.
+	// every 5 ms while a caller is silent, and makes the grace short where a caller is blocked and long
+	// where it is only slow.
 	Blocked func(ctx context.Context) int
 
 	// Stuck is how long all may be silent before the schedule fails. Defaults to 10 s.
@@ -77,14 +81,19 @@ func (o Options) withDefaults() Options {
 
 // Report says what was run.
 type Report struct {
-	Schedules int // orders that were run
-	Steps     int // turns in all of them
-	Blocked   int // how often a caller was blocked by something outside
-	Diverged  int // schedules that could not be followed to their end
+	Schedules int  // orders that were run
+	Bounded   bool // some orders were left out, because of PreemptionsMax
+	Steps     int  // turns in all of them
+	Blocked   int  // how often a caller was blocked by something outside
+	Diverged  int  // schedules that could not be followed to their end
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d schedules, %d steps, %d blocked, %d diverged", r.Schedules, r.Steps, r.Blocked, r.Diverged)
+	which := "all"
+	if r.Bounded {
+		which = "the less interrupted"
+	}
+	return fmt.Sprintf("%d schedules (%s), %d steps, %d blocked, %d diverged", r.Schedules, which, r.Steps, r.Blocked, r.Diverged)
 }
 
 // node is one decision on the way to the schedule that is being run.
@@ -123,7 +132,10 @@ func Explore(ctx context.Context, opts Options, newCase func(schedule int) Case)
 		if err != nil {
 			return report, err
 		}
-		path = backtrack(path, opts.PreemptionsMax)
+		if report.Schedules == 1 && orders(path) <= opts.OrdersMax {
+			opts.PreemptionsMax = 0
+		}
+		path = backtrack(path, opts.PreemptionsMax, &report)
 		if len(path) == 0 {
 			break
 		}
@@ -159,14 +171,33 @@ func follow(ctx context.Context, opts Options, newCase func(int) Case, path []*n
 	}
 }
 
+// orders is in how many ways the steps of a schedule could be ordered, at most; it stops counting at a
+// number that is beyond any use.
+func orders(path []*node) int {
+	const beyond = 1 << 40
+	steps := map[int]int{}
+	total, n := 1, 0
+	for _, d := range path {
+		id := d.choice()
+		n++
+		steps[id]++
+		total = total * n / steps[id] // a multinomial, grown step by step
+		if total > beyond {
+			break
+		}
+	}
+	return total
+}
+
 // backtrack turns path to the next schedule: the last decision that has another choice takes it.
-func backtrack(path []*node, preemptionsMax int) []*node {
+func backtrack(path []*node, preemptionsMax int, report *Report) []*node {
 	for len(path) > 0 {
 		n := path[len(path)-1]
 		for n.at++; n.at < len(n.choices); n.at++ {
 			if preemptionsMax == 0 || n.cost(n.at) <= preemptionsMax {
 				return path
 			}
+			report.Bounded = true
 		}
 		path = path[:len(path)-1]
 	}

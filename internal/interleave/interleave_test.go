@@ -58,16 +58,24 @@ func TestEveryOrderIsRunOnce(t *testing.T) {
 func TestPreemptionsAreBounded(t *testing.T) {
 	// Two callers with three points: without an interruption one runs after the other, AAABBB and BBBAAA.
 	// One interruption adds AABBBA, ABBBAA and the same begun by B.
-	for _, tc := range []struct{ preemptions, want int }{{1, 6}, {100, 20}} {
-		report, err := interleave.Explore(t.Context(), interleave.Options{PreemptionsMax: tc.preemptions}, func(int) interleave.Case {
+	for _, tc := range []struct {
+		opts interleave.Options
+		want int
+	}{
+		{interleave.Options{PreemptionsMax: 1}, 6},
+		{interleave.Options{PreemptionsMax: 100}, 20},
+		{interleave.Options{PreemptionsMax: 1, OrdersMax: 19}, 6},
+		{interleave.Options{PreemptionsMax: 1, OrdersMax: 20}, 20},
+	} {
+		report, err := interleave.Explore(t.Context(), tc.opts, func(int) interleave.Case {
 			nothing := func(int) {}
 			return interleave.Case{Callers: []func(context.Context){steps(3, nothing), steps(3, nothing)}}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report.Schedules != tc.want {
-			t.Errorf("at most %d interruptions: %v, want %d", tc.preemptions, report, tc.want)
+		if report.Schedules != tc.want || report.Bounded != (tc.want < 20) {
+			t.Errorf("at most %d interruptions: %v, want %d", tc.opts.PreemptionsMax, report, tc.want)
 		}
 	}
 }

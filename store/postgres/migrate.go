@@ -162,8 +162,7 @@ func (at schemaState) check(known int) error {
 }
 
 func (s *Store[Tx]) schemaVersion(ctx context.Context, run runner) (at schemaState, err error) {
-	table := quote(s.cfg.Schema) + ".migrations"
-	err = run(ctx, s.statements.migrationsTable.with(quote(s.cfg.Schema), table).into(&at.schema, &at.table))
+	err = run(ctx, s.statements.migrationsTable.with(s.cfg.Schema).into(&at.schema, &at.table))
 	if err != nil || !at.table {
 		return at, err
 	}

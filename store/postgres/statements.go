@@ -224,8 +224,18 @@ select current_setting('synchronous_commit'), current_setting('fsync'),
        current_setting('full_page_writes'), pg_is_in_recovery()
 `
 
+// Read from the catalog's tables, not by to_regclass: that asks the session's cache, which may not have
+// heard yet of what the lock's last holder made.
 const migrationsTableSQL = `
-select to_regnamespace($1::text) is not null, to_regclass($2::text) is not null
+select exists (
+           select from pg_catalog.pg_namespace
+           where nspname = $1::text
+       ),
+       exists (
+           select from pg_catalog.pg_class c
+           join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+           where n.nspname = $1::text and c.relname = 'migrations'
+       )
 `
 
 const migrationsVersionSQL = `

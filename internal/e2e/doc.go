@@ -1,0 +1,16 @@
+// Package e2e is a set of tests and nothing else: real fifty processes on real sockets, ended by signals,
+// with clients that know nothing of Fifty. Each test reads as a promise of the README.
+//
+// Tests whose names have Postgres or Stripe in them need that server; the others need only Go, curl and a
+// folder. Nothing is skipped: what is missing fails and says what to install.
+//
+// # Files
+//
+//   - main_test.go: the binary under test; process_test.go: its processes
+//   - client_test.go: a client that asks until it is answered; relay_test.go: a network that goes wrong
+//   - once_test.go: many duplicates, one or two gateways
+//   - crash_test.go: gateways and upstreams that die at work
+//   - stripe_test.go, curl_test.go: clients that we did not write
+//   - badinput_test.go, badstart_test.go: what is refused, and how it is said
+//   - readme_test.go, consumer_test.go: what a new user does first
+package e2e

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// waitMax bounds each wait in these tests; a wait that gets there has failed.
+const waitMax = 30 * time.Second
+
+// buildFolder holds the binary under test, for the life of the test process.
+var buildFolder string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if buildFolder, err = os.MkdirTemp("", "fifty-e2e-"); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(buildFolder) }()
+	return m.Run()
+}
+
+// buildFifty builds cmd/fifty as a user would, once.
+var buildFifty = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildFolder, "fifty")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/fiftyhosts/fifty/cmd/fifty").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build cmd/fifty: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func fiftyBinary(tb testing.TB) string {
+	tb.Helper()
+	path, err := buildFifty()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+// curlBinary is the path of curl, which the tests need as a client that we did not write.
+func curlBinary(tb testing.TB) string {
+	tb.Helper()
+	path, err := exec.LookPath("curl")
+	if err != nil {
+		tb.Fatalf("curl is missing: install it (apt-get install curl, brew install curl): %v", err)
+	}
+	return path
+}
+
+// moduleRoot is the folder of Fifty's go.mod.
+func moduleRoot(tb testing.TB) string {
+	tb.Helper()
+	out, err := exec.CommandContext(tb.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/fiftyhosts/fifty").Output()
+	if err != nil {
+		tb.Fatalf("go list -m: %v\n%s", err, stderrOf(err))
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func stderrOf(err error) string {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return string(exit.Stderr)
+	}
+	return ""
+}
+
+// starts is a thread of its own for starting processes. A child that the kernel shall end with its parent
+// ends with the thread that started it, and this thread lives as long as the test process.
+var starts = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for f := range work {
+			f()
+		}
+	}()
+	return work
+})
+
+// onStartThread runs f on it.
+func onStartThread(f func() error) error {
+	done := make(chan error, 1)
+	starts() <- func() { done <- f() }
+	return <-done
+}

@@ -14,27 +14,57 @@ type host struct {
 	url string
 }
 
-// startServe runs `fifty serve` with its sandbox on a database, and waits until it serves.
+// sqliteURL names a database that does not exist yet.
+func sqliteURL(tb testing.TB) string {
+	tb.Helper()
+	return "sqlite://" + filepath.Join(tb.TempDir(), "fifty.db")
+}
+
+// onFreePorts are the flags of a gateway on a database.
+func onFreePorts(database string) []string {
+	return []string{"--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--db", database}
+}
+
+// startServes runs `fifty serve`, with its sandbox, n times on one database, all at once. It waits until
+// they serve and returns their URLs.
+func startServes(tb testing.TB, database string, n int) (urls []string) {
+	tb.Helper()
+	var starting []*process
+	for range n {
+		starting = append(starting, start(tb, append([]string{"serve"}, onFreePorts(database)...)...))
+	}
+	for _, p := range starting {
+		urls = append(urls, ready(p).url)
+	}
+	return urls
+}
+
+// startServe runs one.
 func startServe(tb testing.TB, database string) *host {
 	tb.Helper()
-	return ready(start(tb, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--db", database))
+	return ready(start(tb, append([]string{"serve"}, onFreePorts(database)...)...))
 }
 
 // startProxy runs `fifty proxy` in front of an upstream.
 func startProxy(tb testing.TB, upstream, database string) *host {
 	tb.Helper()
-	return ready(start(tb, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--db", database))
+	return ready(start(tb, append([]string{"proxy", "--upstream", upstream}, onFreePorts(database)...)...))
 }
 
 // startGateway runs `fifty serve` in front of an upstream, with a lease of its own.
 func startGateway(tb testing.TB, upstream, database string, lease time.Duration) *host {
 	tb.Helper()
-	config := filepath.Join(tb.TempDir(), "fifty.yaml")
-	text := fmt.Sprintf("routes:\n- path: /charges\n  upstream: %s\n  scope: {credential: }\n  lease: %v\n", upstream, lease)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	config := writeConfig(tb, fmt.Sprintf("routes:\n- path: /charges\n  upstream: %s\n  scope: {credential: }\n  lease: %v\n", upstream, lease))
+	return ready(start(tb, append([]string{"serve", "--config", config}, onFreePorts(database)...)...))
+}
+
+func writeConfig(tb testing.TB, text string) (path string) {
+	tb.Helper()
+	path = filepath.Join(tb.TempDir(), "fifty.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	return ready(start(tb, "serve", "--config", config, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--db", database))
+	return path
 }
 
 // startSandbox runs `fifty sandbox`.

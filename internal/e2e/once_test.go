@@ -21,14 +21,11 @@ const (
 )
 
 func TestOneServeOnSQLiteChargesOnceForEachKey(t *testing.T) {
-	gateway := startServe(t, "sqlite://"+t.TempDir()+"/fifty.db")
-	testChargesOnce(t, gateway.url)
+	testChargesOnce(t, startServes(t, sqliteURL(t), 1)...)
 }
 
 func TestTwoServesOnOnePostgresChargeOnceForEachKey(t *testing.T) {
-	database := testenv.Postgres(t).Database(t)
-	one, two := startServe(t, database), startServe(t, database) // both migrate, at the same time
-	testChargesOnce(t, one.url, two.url)
+	testChargesOnce(t, startServes(t, testenv.Postgres(t).Database(t), 2)...)
 }
 
 // testChargesOnce sends every key from sendsPerKey callers at once, spread over the gateways.

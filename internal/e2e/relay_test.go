@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // wireFault is what a relay does to one exchange.
@@ -208,21 +209,53 @@ type counter struct {
 	url    string
 	posts  atomic.Int64
 	arrive chan struct{} // gets one value per POST
+	gate   chan struct{} // answers wait until it is closed; nil is open
+}
+
+// waitForPost waits until a POST has reached the upstream.
+func (c *counter) waitForPost(tb testing.TB) {
+	tb.Helper()
+	select {
+	case <-c.arrive:
+	case <-time.After(waitMax):
+		tb.Fatalf("no POST reached the upstream within %v", waitMax)
+	}
+}
+
+// newGate is newCounter with answers that wait until open is called, or the test ends.
+func newGate(tb testing.TB, base string) (c *counter, open func()) {
+	tb.Helper()
+	gate := make(chan struct{})
+	open = sync.OnceFunc(func() { close(gate) })
+	c = startCounter(tb, base, gate)
+	tb.Cleanup(open) // before the counter's own, which waits for the answers
+	return c, open
 }
 
 func newCounter(tb testing.TB, base string) *counter {
+	tb.Helper()
+	return startCounter(tb, base, nil)
+}
+
+func startCounter(tb testing.TB, base string, gate chan struct{}) *counter {
 	tb.Helper()
 	u, err := url.Parse(base)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	const arrivalsMax = 10_000
-	c := &counter{arrive: make(chan struct{}, arrivalsMax)}
+	c := &counter{arrive: make(chan struct{}, arrivalsMax), gate: gate}
 	// One connection per request: net/http resends what has an Idempotency-Key when a kept one dies.
 	transport := &http.Transport{DisableKeepAlives: true}
 	proxy := &httputil.ReverseProxy{
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(u) },
-		Transport:    transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(u) },
+		Transport: transport,
+		ModifyResponse: func(*http.Response) error {
+			if c.gate != nil {
+				<-c.gate
+			}
+			return nil
+		},
 		ErrorLog:     log.New(io.Discard, "", 0),
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}

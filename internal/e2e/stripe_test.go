@@ -24,7 +24,7 @@ func TestStripeClientsOwnRetriesMakeOnePostPerKey(t *testing.T) {
 		retries = 12
 	)
 	upstream := newCounter(t, startStripeMock(t))
-	gateway := startProxy(t, upstream.url, "sqlite://"+t.TempDir()+"/fifty.db")
+	gateway := startProxy(t, upstream.url, sqliteURL(t))
 	wire := newRelay(t, gateway.url, seededFaults(seed, budget))
 	client := stripeClient(wire.url, retries)
 

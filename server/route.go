@@ -24,7 +24,7 @@ type route struct {
 	pass    http.Handler // sends
 }
 
-func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *attempts, pass http.RoundTripper) *route {
+func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *attempts, pass *http.Transport) *route {
 	rt := &route{Route: cfg, gateway: g, seen: seen, metrics: with.Metrics, log: with.Log}
 	with.Metrics.route(cfg.Path)
 	watch := observer(with)

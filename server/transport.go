@@ -100,6 +100,9 @@ func (t *onceTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// CloseIdleConnections has nothing to close: no connection is kept.
+func (t *onceTransport) CloseIdleConnections() {}
+
 // hold reads an answer that ends within holdMax, so that it has a length from then on. One that is made to
 // be streamed is not held.
 func (t *onceTransport) hold(resp *http.Response) (io.Reader, error) {
@@ -179,8 +182,10 @@ func newPassTransport() *http.Transport {
 // X-Idempotency-Key, whatever its method.
 type splitTransport struct {
 	once *onceTransport
-	pass http.RoundTripper
+	pass *http.Transport
 }
+
+func (t splitTransport) CloseIdleConnections() { t.pass.CloseIdleConnections() }
 
 func (t splitTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, keyed := r.Header["Idempotency-Key"]

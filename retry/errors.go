@@ -100,7 +100,7 @@ func stopped(ctx context.Context, by error, attempts int, last error) error {
 	e := &stoppedError{attempts: attempts, by: by, last: last}
 	if err := ctx.Err(); err != nil {
 		e.by = err
-		if cause := context.Cause(ctx); cause != err {
+		if cause := context.Cause(ctx); cause != err { //nolint:errorlint // the same value, not a wrapping one
 			e.cause = cause
 		}
 	}

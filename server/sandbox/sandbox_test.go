@@ -35,7 +35,7 @@ func serve(h http.Handler, r *http.Request) (w *httptest.ResponseRecorder, close
 	w = httptest.NewRecorder()
 	defer func() {
 		if thrown := recover(); thrown != nil {
-			if thrown != http.ErrAbortHandler { //nolint:errorlint // a panic's value is compared as net/http does
+			if thrown != http.ErrAbortHandler {
 				panic(thrown)
 			}
 			closed = true

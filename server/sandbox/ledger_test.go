@@ -15,6 +15,7 @@ import (
 
 	"github.com/fiftyhosts/fifty/internal/testenv"
 	"github.com/fiftyhosts/fifty/server/sandbox"
+	"github.com/fiftyhosts/fifty/store/postgres"
 )
 
 // sqliteDB opens a file as the SQLite store does: many connections, and writers that wait for each other.
@@ -76,6 +77,32 @@ func TestPostgresLedgerIsMadeByManyHostsAtOnce(t *testing.T) {
 		db, err := sql.Open("pgx", url)
 		return opened(t, db, err)
 	})
+}
+
+// The ledger and the keys live in one schema, and whichever comes first makes it.
+func TestPostgresLedgerIsMadeWhileTheStoreMigrates(t *testing.T) {
+	t.Parallel()
+	url := testenv.Postgres(t).Database(t)
+	start := make(chan struct{})
+	var group sync.WaitGroup
+	for n := range 8 {
+		db, err := sql.Open("pgx", url)
+		opened(t, db, err)
+		group.Go(func() {
+			<-start
+			var err error
+			if n%2 == 0 {
+				_, err = sandbox.NewSQL(t.Context(), db, sandbox.Postgres)
+			} else {
+				err = postgres.NewDB(db, postgres.Config{}).Migrate(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(start)
+	group.Wait()
 }
 
 func TestALedgerOfNoDialectIsRefused(t *testing.T) {

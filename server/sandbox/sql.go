@@ -65,12 +65,15 @@ const sqliteCreate = `create table if not exists fifty_sandbox_charges (
 	created_us integer not null
 ) strict`
 
-// postgresLock comes first: two hosts that create one schema or table at once can both find it missing,
-// and "if not exists" then fails on the catalogue's own unique index.
-const postgresLock = `select pg_advisory_xact_lock(hashtextextended('fifty.sandbox_charges', 0))`
+// postgresLock is the lock under which store/postgres makes the schema: without it two hosts could both find
+// the schema or the table missing, and one would fail.
+const postgresLock = `select pg_advisory_xact_lock(50, hashtext('fifty'))`
 
-const postgresCreate = `create schema if not exists fifty;
-create table if not exists fifty.sandbox_charges (
+const postgresHasSchema = `select count(*) from pg_namespace where nspname = 'fifty'`
+
+const postgresSchema = `create schema fifty` // "if not exists" asks for the right to make one even when it is there
+
+const postgresCreate = `create table if not exists fifty.sandbox_charges (
 	seq        bigint generated always as identity primary key,
 	id         text   not null unique,
 	account    text   not null,
@@ -78,10 +81,6 @@ create table if not exists fifty.sandbox_charges (
 	currency   text   not null,
 	created_us bigint not null
 )`
-
-// createTriesMax bounds how often the table is made: whoever makes the schema for another reason at the
-// same moment does not hold our lock, so a first try can lose to it.
-const createTriesMax = 5
 
 // NewSQL returns the ledger in db, making its table if it isn't there; fifty hosts may do so at once. The
 // caller closes db, after the last use. ctx governs the making of the table only. On an error the table may
@@ -97,23 +96,18 @@ func NewSQL(ctx context.Context, db *sql.DB, dialect Dialect) (*SQL, error) {
 	default:
 		return nil, fmt.Errorf("sandbox: dialect %d is not one of SQLite and Postgres", dialect)
 	}
-	var err error
-	for range createTriesMax {
-		var there bool
-		if there, err = l.exists(ctx); there {
-			return l, nil
-		}
-		if err == nil {
-			err = create(ctx, db)
-		}
-		if err == nil {
-			return l, nil
-		}
+	// With the table there nothing is made: a role that can only read and write will do.
+	there, err := l.has(ctx)
+	if err == nil && !there {
+		err = create(ctx, db)
 	}
-	return nil, fmt.Errorf("sandbox: make the ledger's table: %w", err)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: make the ledger's table: %w", err)
+	}
+	return l, nil
 }
 
-func (l *SQL) exists(ctx context.Context) (bool, error) {
+func (l *SQL) has(ctx context.Context) (bool, error) {
 	var n int
 	err := l.db.QueryRowContext(ctx, l.q.exists).Scan(&n)
 	return n > 0, err
@@ -125,13 +119,23 @@ func createSQLite(ctx context.Context, db *sql.DB) error {
 }
 
 func createPostgres(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
+	// What is read after the lock must be what its last holder left.
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // does nothing after the commit
 	if _, err := tx.ExecContext(ctx, postgresLock); err != nil {
 		return err
+	}
+	var schemas int
+	if err := tx.QueryRowContext(ctx, postgresHasSchema).Scan(&schemas); err != nil {
+		return err
+	}
+	if schemas == 0 {
+		if _, err := tx.ExecContext(ctx, postgresSchema); err != nil {
+			return err
+		}
 	}
 	if _, err := tx.ExecContext(ctx, postgresCreate); err != nil {
 		return err

@@ -167,7 +167,7 @@ var claimCases = []claim{
 		tails := []string{
 			"a", "A", "a ", "ä", "a\u0308", "Ä", "ß", "ss", "\"", "'", "\\", "%", ":", "日本", long + "x", long + "X", long + " ",
 		}
-		w.eachApart(len(tails), func(i int, req *idempotency.Request) { req.Scope += tails[i] })
+		w.eachApart(len(tails), func(i int, req *idempotency.Request) { req.Scope, req.Key = req.Scope+tails[i], "key" })
 	}},
 	{"scope and key are not run together", func(w *world) {
 		parts := [][2]string{{"/a", "b"}, {"/a:", "b"}, {"/a", ":b"}, {"/a:b", "b"}, {"/a", "b:b"}, {"/a/", "b"}, {"/a", "/b"}}

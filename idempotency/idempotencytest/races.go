@@ -166,6 +166,9 @@ var raceCases = []claim{
 			w.race(func() interleave.Case { return w.takeoverAgainst(state) })
 		}
 	}},
+	{"in every order a takeover takes what it saw, and not what became of it", func(w *world) {
+		w.race(w.takeoverAgainstSuccessor)
+	}},
 	{"in every order a takeover and the old owner's renewal exclude each other", func(w *world) {
 		w.race(func() interleave.Case {
 			rec := w.expired(resumable(w.request()))

@@ -71,6 +71,44 @@ func (w *world) takeoverAgainst(state idempotency.State) interleave.Case {
 	}
 }
 
+// takeoverAgainstSuccessor is a race of a takeover with an owner that frees its expired key, upon which
+// another intent claims the key and its claim expires too: in flight and expired, like before, and yet
+// nobody may take it.
+func (w *world) takeoverAgainstSuccessor() interleave.Case {
+	rec := w.expired(resumable(w.request()))
+	taker, next := resumable(rec.Request), attempt(otherIntent(rec.Request))
+	next.Lease = shortLease
+	var took, succeeded asked
+	var freed error
+	return interleave.Case{
+		Callers: []func(context.Context){
+			w.claims(taker, &took),
+			func(ctx context.Context) {
+				freed = w.completeOne(ctx, idempotency.Completion{Claim: claimOf(rec), State: idempotency.Free})
+				if freed != nil {
+					return
+				}
+				succeeded.got, succeeded.err = w.claimOne(ctx, next)
+				if succeeded.err == nil && succeeded.got.Won {
+					_, succeeded.err = w.runsOut(rec.Request, shortLease)
+				}
+			},
+		},
+		Check: func() error {
+			if took.err != nil || succeeded.err != nil {
+				return errors.Join(took.err, succeeded.err)
+			}
+			if succeeded.got.Won && took.got.Won {
+				return fmt.Errorf("the taker won with token %d over the other intent's %d", took.got.Record.Token, succeeded.got.Record.Token)
+			}
+			if succeeded.got.Won {
+				return w.mustBe(succeeded.got.Record)
+			}
+			return w.oneWinner(rec.Token, []idempotency.Attempt{taker}, []asked{took})
+		},
+	}
+}
+
 // claimAgainstFree is a race of a claim with the completion that frees the key.
 func (w *world) claimAgainstFree() interleave.Case {
 	rec := w.win(attempt(w.request()))

@@ -140,6 +140,9 @@ func (w *txWorld[Tx]) leavesOthersKeysAlone() {
 	w.is(live)
 	gone := w.expired(resumable(w.request()))
 	w.standsTx(keys, gone.Request, idempotency.ErrInFlight) // somebody who can resume will
+	if got, err := w.inTx(w.ctx, resumable(otherIntent(gone.Request)), w.never); err != nil || got.Won {
+		w.Errorf("another intent that can resume won %v, %v", got.Won, err)
+	}
 	w.is(gone)
 	gone = w.expired(attempt(w.request()))
 	w.standsTx(keys, gone.Request, idempotency.ErrUnresolved)

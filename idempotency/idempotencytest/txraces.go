@@ -273,7 +273,7 @@ func (w *txWorld[Tx]) takeoverByInTx() interleave.Case {
 			}
 			got, err := w.record(rec.Request)
 			if problem := differentAnswer(got.Response, want); err != nil || problem != "" {
-				return fmt.Errorf("the record: %s %w", problem, err)
+				return fmt.Errorf("the record: %s, %v", problem, err)
 			}
 			return nil
 		},

@@ -36,8 +36,8 @@ type Options struct {
 	// this. Zero leaves out none. Most races need one or two.
 	PreemptionsMax int
 
-	// OrdersMax sets PreemptionsMax aside for a small case: all schedules are run when the points that the
-	// callers passed in the first one have at most this many orders. Zero never does.
+	// OrdersMax sets PreemptionsMax aside for a small case: a case with at most this many schedules is run
+	// in all of them. Zero never does.
 	OrdersMax int
 
 	// SchedulesMin is the least number of schedules that must have been run: fewer mean that the code
@@ -123,6 +123,7 @@ func Explore(ctx context.Context, opts Options, newCase func(schedule int) Case)
 	}
 	var report Report
 	var path []*node
+	small := false
 	for {
 		if report.Schedules == opts.SchedulesMax {
 			return report, fmt.Errorf("interleave: not explored: there are more than %d schedules", opts.SchedulesMax)
@@ -132,10 +133,15 @@ func Explore(ctx context.Context, opts Options, newCase func(schedule int) Case)
 		if err != nil {
 			return report, err
 		}
-		if report.Schedules == 1 && orders(path) <= opts.OrdersMax {
-			opts.PreemptionsMax = 0
+		// The first schedule tells how many there may be, and each further one may show more.
+		if report.Schedules == 1 {
+			small = orders(path) <= opts.OrdersMax
 		}
-		path = backtrack(path, opts.PreemptionsMax, &report)
+		preemptionsMax := opts.PreemptionsMax
+		if small && report.Schedules < opts.OrdersMax {
+			preemptionsMax = 0
+		}
+		path = backtrack(path, preemptionsMax, &report)
 		if len(path) == 0 {
 			break
 		}

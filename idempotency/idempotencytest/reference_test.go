@@ -1,0 +1,323 @@
+package idempotencytest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/idempotency/idempotencytest"
+)
+
+// lockWait is how long a statement usually waits for a row that a transaction has changed.
+const lockWait = 50 * time.Millisecond
+
+var errLockWait = errors.New("reference: the row is locked")
+
+// reference is a store that works as an SQL database does: each of its statements is atomic, and what
+// lies between two of them is not. It is right unless it has a fault.
+type reference struct {
+	hook  idempotencytest.Hook
+	clock *clock
+	fault fault
+
+	lockWait time.Duration
+
+	mu      sync.Mutex
+	changed *sync.Cond // a lock was let go
+	rows    map[rowID]*row
+	locks   map[rowID]*refTx
+	effects map[string]int
+}
+
+type rowID struct{ scope, key string }
+
+// row is never changed, only replaced.
+type row struct {
+	idempotency.Record
+	expires time.Time
+}
+
+// clock is the stores' clock; only tests move it.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func newReference(hook idempotencytest.Hook, c *clock, f fault) *reference {
+	s := &reference{
+		hook: hook, clock: c, fault: f, lockWait: lockWait,
+		rows: map[rowID]*row{}, locks: map[rowID]*refTx{}, effects: map[string]int{},
+	}
+	s.changed = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *reference) has(f fault) bool { return s.fault == f }
+
+// step is the instant before a statement.
+func (s *reference) step(ctx context.Context, point string) error {
+	s.hook(ctx, point)
+	if s.has(contextIgnored) {
+		return nil
+	}
+	return ctx.Err()
+}
+
+func (s *reference) now() time.Time {
+	if s.has(hostsClock) {
+		return time.Now()
+	}
+	return s.clock.read()
+}
+
+func (s *reference) id(scope, key string) rowID {
+	switch s.fault {
+	case scopeIgnored:
+		scope = ""
+	case keyFolded:
+		key = strings.ToLower(key)
+	case keyTrimmed:
+		key = strings.TrimRight(key, " ")
+	case scopeFolded:
+		scope = strings.ToLower(scope)
+	case runTogether:
+		return rowID{key: scope + key}
+	}
+	return rowID{scope, key}
+}
+
+func (s *reference) idOf(c idempotency.Claim) rowID { return s.id(c.Scope, c.Key) }
+
+// read is the record of a row as a statement gives it back.
+func (s *reference) read(r *row) idempotency.Record {
+	rec := r.Record
+	rec.ExpiresIn = 0
+	if rec.State == idempotency.InFlight {
+		rec.ExpiresIn = r.expires.Sub(s.now())
+		if s.has(zeroIsLive) && rec.ExpiresIn == 0 {
+			rec.ExpiresIn = 1
+		}
+	}
+	if !s.has(answerShared) {
+		rec.Response = cloned(rec.Response)
+	}
+	return rec
+}
+
+func cloned(r idempotency.Response) idempotency.Response {
+	r.Body = bytes.Clone(r.Body)
+	r.Header = maps.Clone(r.Header)
+	for name, values := range r.Header {
+		r.Header[name] = slices.Clone(values)
+	}
+	return r
+}
+
+// claimedBy is the row of a claim that a has won, after before.
+func (s *reference) claimedBy(a idempotency.Attempt, before *row) *row {
+	r := &row{Record: idempotency.Record{
+		Request: a.Request, State: idempotency.InFlight, Token: 1, Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
+	}, expires: s.now().Add(s.lease(a.Lease))}
+	if before == nil {
+		return r
+	}
+	r.Token = before.Token + 1
+	switch {
+	case s.has(tokenKept), s.has(tokenRestarts) && before.State == idempotency.Free:
+		r.Token = before.Token
+	case s.has(oldFingerprintKept):
+		r.Request.Fingerprint = before.Request.Fingerprint
+	case s.has(oldAttemptKept):
+		r.Attempt = before.Attempt
+	case s.has(oldLeaseKept):
+		r.expires = before.expires
+	}
+	return r
+}
+
+func (s *reference) lease(d time.Duration) time.Duration {
+	switch s.fault {
+	case leaseInSeconds:
+		d = d.Truncate(time.Second)
+	case zeroIsForEver:
+		if d = d.Truncate(time.Millisecond); d == 0 {
+			d = 1 << 60
+		}
+	case leaseTooLong:
+		d *= 1000
+	}
+	return d
+}
+
+// judge is idempotency.Judge with the faults of those who wrote it themselves.
+func (s *reference) judge(rec idempotency.Record, a idempotency.Attempt) idempotency.Verdict {
+	switch {
+	case s.has(inFlightAbsent) && rec.State == idempotency.InFlight,
+		s.has(unknownAbsent) && rec.State == idempotency.Unknown,
+		s.has(expiredTaken) && rec.Expired():
+		return idempotency.Take
+	case s.has(freeClosed) && rec.State == idempotency.Free,
+		s.has(mineForgotten) && rec.Attempt == a.ID,
+		s.has(ownExpiredLost) && rec.Attempt == a.ID && rec.Expired():
+		return idempotency.Answer
+	case s.has(unresumableTaken) && rec.Expired():
+		rec.Resume = true
+	case s.has(unresumableTakes) && rec.Expired():
+		a.Resume = true
+	case s.has(fingerprintIgnored):
+		a.Request.Fingerprint = rec.Request.Fingerprint
+	}
+	return idempotency.Judge(rec, a)
+}
+
+// Claim decides for one attempt after the other.
+func (s *reference) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
+	switch s.fault {
+	case batchLooksOnce:
+		return s.claimByOneLook(ctx, attempts)
+	case locksInGivenOrder:
+		return s.claimUnderLocks(ctx, attempts)
+	}
+	answers := make([]idempotency.Claimed, len(attempts))
+	for i, a := range attempts {
+		var err error
+		if s.has(readThenInsert) {
+			answers[i], err = s.claimAfterLook(ctx, a)
+		} else {
+			answers[i], err = s.claim(ctx, a, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if s.has(batchReversed) {
+		slices.Reverse(answers)
+	}
+	return answers, nil
+}
+
+// claim is insert, look and conditional update, by itself or in tx.
+func (s *reference) claim(ctx context.Context, a idempotency.Attempt, tx *refTx) (idempotency.Claimed, error) {
+	k := s.id(a.Request.Scope, a.Request.Key)
+	const tries = 10
+	for range tries {
+		if err := s.step(ctx, "claim.insert"); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		if got, decided, err := s.insert(k, a, tx); decided || err != nil {
+			return got, err
+		}
+		if err := s.step(ctx, "claim.look"); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		rec, ok := s.look(k, tx)
+		if !ok {
+			continue
+		}
+		switch s.judge(rec, a) {
+		case idempotency.Answer:
+			if s.has(loserToldNothing) {
+				rec = idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: 1}
+			}
+			return idempotency.Claimed{Record: rec}, nil
+		case idempotency.Mine:
+			return idempotency.Claimed{Won: true, Record: rec}, nil
+		}
+		if err := s.step(ctx, "claim.take"); err != nil {
+			return idempotency.Claimed{}, err
+		}
+		if got, decided, err := s.take(k, a, rec, tx); decided || err != nil {
+			return got, err
+		}
+	}
+	return idempotency.Claimed{}, errors.New("reference: the record keeps changing")
+}
+
+// insert wins when there is no row. It decides also when a transaction holds the key.
+func (s *reference) insert(k rowID, a idempotency.Attempt, tx *refTx) (idempotency.Claimed, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heldBy(k, tx) {
+		if s.has(duplicateWaits) {
+			return idempotency.Claimed{}, false, s.wait(k, tx)
+		}
+		told := idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
+		if s.has(toldAsExpired) {
+			told.ExpiresIn = 0
+		}
+		return idempotency.Claimed{Record: told}, true, nil
+	}
+	if s.row(k, tx) != nil {
+		return idempotency.Claimed{}, false, nil
+	}
+	won := s.claimedBy(a, nil)
+	if !s.has(claimAfterWork) {
+		s.put(k, won, tx)
+	}
+	return idempotency.Claimed{Won: true, Record: s.read(won)}, true, nil
+}
+
+func (s *reference) look(k rowID, tx *refTx) (idempotency.Record, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.row(k, tx)
+	if r == nil {
+		return idempotency.Record{}, false
+	}
+	return s.read(r), true
+}
+
+// take wins when the record is still what was seen of it.
+func (s *reference) take(k rowID, a idempotency.Attempt, seen idempotency.Record, tx *refTx) (idempotency.Claimed, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.heldBy(k, tx) {
+		return idempotency.Claimed{}, false, nil
+	}
+	r := s.row(k, tx)
+	still := r != nil &&
+		(r.Token == seen.Token || s.has(takesAnyToken)) &&
+		(r.State == seen.State || s.has(takesAnyState)) &&
+		(r.State != idempotency.InFlight || s.read(r).Expired() || s.has(inFlightAbsent))
+	if s.has(takesBlindly) {
+		still = r != nil
+	}
+	if !still {
+		return idempotency.Claimed{}, false, nil
+	}
+	won := s.claimedBy(a, r)
+	s.put(k, won, tx)
+	return idempotency.Claimed{Won: true, Record: s.read(won)}, true, nil
+}
+
+// Find reads what is committed.
+func (s *reference) Find(ctx context.Context, scope, key string) (idempotency.Record, error) {
+	if err := s.step(ctx, "find"); err != nil {
+		return idempotency.Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rows[s.id(scope, key)]
+	if r == nil {
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return s.read(r), nil
+}

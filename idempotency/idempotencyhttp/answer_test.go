@@ -49,26 +49,25 @@ func TestNothingOfTheAnswerLeavesBeforeItIsRecorded(t *testing.T) {
 }
 
 // inspect serves one request to a handler and its retry, over a network, and returns both answers.
-func inspect(t *testing.T, method string, h http.HandlerFunc) (first, second *http.Response, body string) {
+func inspect(t *testing.T, method string, h http.HandlerFunc) (first, second answer) {
 	t.Helper()
 	s := newSite(t, idempotencyhttp.Config{Methods: []string{method}}, h)
 	url, client := s.serve(nil)
-	ask := func() (*http.Response, string) {
+	ask := func() answer {
 		r := onWire(t, url, "k", "{}")
 		r.Method = method
 		return send(t, client, r)
 	}
-	first, body = ask()
-	second, again := ask()
-	if second.StatusCode != first.StatusCode || again != body || second.Header.Get("Idempotency-Replayed") != "true" {
-		t.Fatalf("first %d %q, second %d %q, %v", first.StatusCode, body, second.StatusCode, again, second.Header)
+	first, second = ask(), ask()
+	if second.StatusCode != first.StatusCode || second.Body != first.Body || second.Header.Get("Idempotency-Replayed") != "true" {
+		t.Fatalf("first %d %q, second %d %q, %v", first.StatusCode, first.Body, second.StatusCode, second.Body, second.Header)
 	}
 	s.wantRuns(1)
-	return first, second, body
+	return first, second
 }
 
 // wantSameHeader checks that two answers differ only in their time and the mark of a replay.
-func wantSameHeader(t *testing.T, first, second *http.Response) {
+func wantSameHeader(t *testing.T, first, second answer) {
 	t.Helper()
 	a, b := first.Header.Clone(), second.Header.Clone()
 	for _, name := range []string{"Date", "Idempotency-Replayed"} {
@@ -113,22 +112,22 @@ func TestReplayHasEveryFieldOfTheFirstAnswer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			first, second, _ := inspect(t, http.MethodPost, h)
+			first, second := inspect(t, http.MethodPost, h)
 			wantSameHeader(t, first, second)
 		})
 	}
 }
 
 func TestHEADIsReplayedWithoutABody(t *testing.T) {
-	first, second, body := inspect(t, http.MethodHead, func(w http.ResponseWriter, r *http.Request) {
+	first, second := inspect(t, http.MethodHead, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1234")
 		if n, err := io.WriteString(w, "eaten"); n != 5 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 	})
 	wantSameHeader(t, first, second)
-	if body != "" || first.ContentLength != 1234 {
-		t.Fatalf("%q, length %d", body, first.ContentLength)
+	if first.Body != "" || first.ContentLength != 1234 {
+		t.Fatalf("%q, length %d", first.Body, first.ContentLength)
 	}
 }
 
@@ -142,14 +141,14 @@ func TestStatusWithoutABodyTakesNone(t *testing.T) {
 }
 
 func TestHeaderCountsAsItWasWhenTheAnswerBegan(t *testing.T) {
-	first, second, _ := inspect(t, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
+	first, second := inspect(t, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Early", "1")
 		w.WriteHeader(http.StatusCreated)
 		w.WriteHeader(http.StatusTeapot) // superfluous
 		w.Header().Set("X-Late", "1")
 		w.Header()["X-Early"][0] = "2"
 	})
-	for _, res := range []*http.Response{first, second} {
+	for _, res := range []answer{first, second} {
 		if res.StatusCode != 201 || res.Header.Get("X-Early") != "1" || res.Header.Get("X-Late") != "" {
 			t.Fatalf("%d %v", res.StatusCode, res.Header)
 		}
@@ -157,7 +156,7 @@ func TestHeaderCountsAsItWasWhenTheAnswerBegan(t *testing.T) {
 }
 
 func TestInformationalAnswersAreDropped(t *testing.T) {
-	first, second, _ := inspect(t, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
+	first, second := inspect(t, http.MethodPost, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		charge(w, r)
@@ -252,7 +251,7 @@ func TestConnectionOfAProtectedRequestIsOutOfReach(t *testing.T) {
 		echo(w, r)
 	})
 	url, client := s.serve(nil)
-	if _, body := send(t, client, onWire(t, url, "k", "{}")); body != "2 0 <nil> {}" {
-		t.Fatalf("%q", body)
+	if res := send(t, client, onWire(t, url, "k", "{}")); res.Body != "2 0 <nil> {}" {
+		t.Fatalf("%q", res.Body)
 	}
 }

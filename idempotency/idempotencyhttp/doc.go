@@ -24,7 +24,7 @@
 //
 // An answer larger than [Config.ResponseMax], or flushed, is streamed: the client sees it grow, but for its
 // end, which waits for the record. If that can't be made the connection is broken off. Such an answer, and
-// one with trailers, is not kept: the work never runs again, and a duplicate is told not-replayable. A
+// one with trailers or a header above [HeaderMax], is not kept: the work never runs again, and a duplicate is told not-replayable. A
 // client that leaves stops nothing, not even an answer that is being streamed to it.
 //
 // Everything that is answered in the handler's place is a [Problem]; docs/problems.md says for each whether
@@ -41,7 +41,7 @@
 // # Events
 //
 // An Observer in Config sees: idempotencyhttp.problem (attributes problem and status), .unprotected (a
-// request without a key was let through), .not_replayable (an answer was streamed or had trailers) and
+// request without a key was let through), .not_replayable (an answer was given and not kept) and
 // .aborted (a streamed answer was broken off, since its outcome could not be recorded). Those of package
 // idempotency go to the Observer of the keys.
 package idempotencyhttp

@@ -20,9 +20,9 @@ func account(r *http.Request) (string, error) {
 	return "", errors.New("no such user, or another password")
 }
 
-// try sends a charge and prints the answer.
-func try(h http.Handler, key, body string) {
-	r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader(body))
+// charged sends a charge and returns the answer.
+func charged(h http.Handler, key string) string {
+	r := httptest.NewRequest(http.MethodPost, "/charges", strings.NewReader("amount=500"))
 	r.SetBasicAuth("acme", "secret")
 	r.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
@@ -31,7 +31,7 @@ func try(h http.Handler, key, body string) {
 	if w.Header().Get("Idempotency-Replayed") == "true" {
 		answer += " (replayed)"
 	}
-	fmt.Println(strings.Join(strings.Fields(answer), " "))
+	return strings.Join(strings.Fields(answer), " ")
 }
 
 // A handler that acts elsewhere, such as at a payment provider. It runs once per key.
@@ -47,9 +47,9 @@ func ExampleMiddleware() {
 		_, _ = fmt.Fprintf(w, "charge %d", charges)
 	})))
 
-	try(mux, "order-17", "amount=500")
-	try(mux, "order-17", "amount=500")
-	try(mux, "order-18", "amount=500")
+	fmt.Println(charged(mux, "order-17"))
+	fmt.Println(charged(mux, "order-17"))
+	fmt.Println(charged(mux, "order-18"))
 	// Output:
 	// 201 charge 1
 	// 201 charge 1 (replayed)
@@ -71,10 +71,10 @@ func ExampleInTx() {
 			w.WriteHeader(http.StatusCreated)
 		})
 
-	try(charge, "order-17", "amount=500")
-	try(charge, "order-17", "amount=500")
-	try(charge, "order-18", "amount=500")
-	try(charge, "order-18", "amount=500")
+	fmt.Println(charged(charge, "order-17"))
+	fmt.Println(charged(charge, "order-17"))
+	fmt.Println(charged(charge, "order-18"))
+	fmt.Println(charged(charge, "order-18"))
 	fmt.Println("balance", balance)
 	// Output:
 	// 201
@@ -99,9 +99,9 @@ func ExampleSetKeep() {
 			w.WriteHeader(http.StatusCreated)
 		}))
 
-	try(h, "order-17", "amount=500")
+	fmt.Println(charged(h, "order-17"))
 	up = true
-	try(h, "order-17", "amount=500")
+	fmt.Println(charged(h, "order-17"))
 	// Output:
 	// 502
 	// 201

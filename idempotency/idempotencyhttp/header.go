@@ -19,6 +19,20 @@ var hopByHop = []string{
 // other field the answer's values take the place of theirs.
 var appended = []string{"Set-Cookie", "Vary"}
 
+// HeaderMax is the largest header that is kept of an answer, in bytes of names and values. An answer with a
+// larger one is sent, and its work never runs again, but it is not kept.
+const HeaderMax = 64 << 10
+
+func sizeOf(h http.Header) int {
+	size := 0
+	for name, values := range h {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
+}
+
 // bodyAllowed says whether an answer of this status can have a body.
 func bodyAllowed(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified

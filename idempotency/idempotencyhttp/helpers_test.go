@@ -14,15 +14,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/idempotency/idempotencyhttp"
+	"github.com/fiftyhosts/fifty/retry"
 	"github.com/fiftyhosts/fifty/store/memory"
 )
 
-var errDown = errors.New("dial tcp 10.1.2.3:5432: connection refused")
+// errDown is what a store says that is down. It is permanent so that nobody waits for its end.
+var errDown = retry.Permanent(errors.New("dial tcp 10.1.2.3:5432: connection refused"))
 
 // failing is a memory store whose calls a test can stop: a function that returns an error is called instead.
 type failing struct {
@@ -113,7 +114,7 @@ func newTxSite(t *testing.T, cfg idempotencyhttp.Config, h func(http.ResponseWri
 
 func newKeys(t *testing.T, cfg idempotencyhttp.Config) *site {
 	s := &site{t: t, store: &failing{TxStore: memory.New(memory.Config{}).Keys()}}
-	s.keys = idempotency.NewTx(s.store, idempotency.Config{StoreMax: 20 * time.Millisecond})
+	s.keys = idempotency.NewTx(s.store, idempotency.Config{})
 	if cfg.Scope == nil {
 		cfg.Scope = bearer
 	}
@@ -185,13 +186,26 @@ func onWire(t *testing.T, url, key, body string) *http.Request {
 	return out
 }
 
+// answer is what a client got, with all of its body.
+type answer struct {
+	StatusCode      int
+	Header, Trailer http.Header
+	ContentLength   int64
+	Body            string
+}
+
 // send does a request and reads all of its answer.
-func send(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
+func send(t *testing.T, client *http.Client, r *http.Request) answer {
 	t.Helper()
 	res, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return readAll(t, res)
+}
+
+func readAll(t *testing.T, res *http.Response) answer {
+	t.Helper()
 	body, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +213,20 @@ func send(t *testing.T, client *http.Client, r *http.Request) (*http.Response, s
 	if err := res.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return res, string(body)
+	return answer{res.StatusCode, res.Header, res.Trailer, res.ContentLength, string(body)}
+}
+
+// wantBroken sends a request whose connection must break before its answer is whole.
+func wantBroken(t *testing.T, client *http.Client, r *http.Request) {
+	t.Helper()
+	res, err := client.Do(r)
+	if err != nil {
+		return
+	}
+	defer func() { _ = res.Body.Close() }()
+	if body, err := io.ReadAll(res.Body); err == nil {
+		t.Fatalf("the client takes %d %q for a whole answer", res.StatusCode, body)
+	}
 }
 
 // raw sends bytes as they are, closes the sending side if it is told to, and returns the connection.
@@ -223,17 +250,13 @@ func raw(t *testing.T, url, text string, closeSending bool) *net.TCPConn {
 }
 
 // rawAnswer reads one answer from a raw connection.
-func rawAnswer(t *testing.T, conn net.Conn) (*http.Response, string) {
+func rawAnswer(t *testing.T, conn net.Conn) answer {
 	t.Helper()
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, string(body)
+	return readAll(t, res)
 }
 
 type problemBody struct {
@@ -262,6 +285,11 @@ func wantProblem(t *testing.T, status int, h http.Header, body, name string, wan
 		t.Fatalf("a problem is marked as a replay: %q", got)
 	}
 	return p
+}
+
+func wantProblemOf(t *testing.T, a answer, name string, wantStatus int) problemBody {
+	t.Helper()
+	return wantProblem(t, a.StatusCode, a.Header, a.Body, name, wantStatus)
 }
 
 func wantProblemIn(t *testing.T, w *httptest.ResponseRecorder, name string, status int) problemBody {

@@ -19,6 +19,9 @@ import (
 // It never starts twice for one key. Its answer is held back until it is stored, and then sent; see Keep
 // for what becomes of it. A panic goes on, and leaves the key unresolved.
 //
+// The WriteTimeout of an http.Server counts from the request's arrival. Set it above the WorkMax of the
+// keys, or an answer that took long is stored but can't be sent.
+//
 // The handler that it returns is safe for concurrent use, on any number of hosts over one store.
 func Middleware(keys Doer, cfg Config) func(http.Handler) http.Handler {
 	if keys == nil {
@@ -127,7 +130,7 @@ func (x *exchange) conclude(res idempotency.Result, err error) {
 	case rec.tooLarge:
 		x.refuse(problem(answerTooLarge), err)
 	case err == nil && !res.Replayed:
-		if !rec.replayable() {
+		if rec.unkept {
 			x.guard.cfg.observe(ctx, fifty.Event{Name: "idempotencyhttp.not_replayable", Attrs: x.attrs()})
 		}
 		rec.deliver()

@@ -33,6 +33,9 @@ func TestOtherMethodsPassUntouched(t *testing.T) {
 		if _, ok := idempotency.TokenFrom(r.Context()); ok {
 			t.Error("a request that passes has a token")
 		}
+		if _, ok := idempotencyhttp.RequestFrom(r.Context()); ok {
+			t.Error("a request that passes is said to be protected")
+		}
 	})
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodHead} {
 		r := httptest.NewRequest(method, "/charges", nil)

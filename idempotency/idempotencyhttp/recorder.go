@@ -49,6 +49,7 @@ type recorder struct {
 	ended     bool
 	keep      Keep // set by SetKeep, or zero
 	decided   Keep // at the end
+	unkept    bool // at the end: the answer is not kept whole
 }
 
 func newRecorder(x *exchange) *recorder {
@@ -83,9 +84,7 @@ func (rec *recorder) begin(status int) {
 	rec.status = status
 	rec.head = rec.header.Clone()
 	if n, err := strconv.ParseInt(rec.head.Get("Content-Length"), 10, 64); err == nil && n >= 0 {
-		rec.length = n
-	} else {
-		delete(rec.head, "Content-Length")
+		rec.length = n // any other is dropped when it is sent, by net/http if not by us
 	}
 }
 
@@ -219,16 +218,16 @@ func (rec *recorder) finish() (idempotency.Response, error) {
 	case Freed:
 		return idempotency.Response{}, idempotency.NotDone(errFreed)
 	case Stored:
-		if !rec.replayable() {
+		header := rec.storable()
+		rec.unkept = rec.streaming || rec.trailer != nil || sizeOf(header) > HeaderMax
+		if rec.unkept {
 			return idempotency.Response{Status: rec.status, NotReplayable: true}, nil
 		}
-		return idempotency.Response{Status: rec.status, Header: rec.storable(), Body: bytes.Clone(rec.buffer.Bytes())}, nil
+		return idempotency.Response{Status: rec.status, Header: header, Body: bytes.Clone(rec.buffer.Bytes())}, nil
 	default:
 		return idempotency.Response{}, errFailed
 	}
 }
-
-func (rec *recorder) replayable() bool { return !rec.streaming && rec.trailer == nil }
 
 // trailers are the fields that the handler set to follow the body, by the rules of net/http. nil is none.
 func (rec *recorder) trailers() http.Header {

@@ -2,6 +2,7 @@ package idempotencyhttp_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -30,12 +31,12 @@ func TestAnswerAboveItsBoundIsSentWholeAndNotKept(t *testing.T) {
 				}
 			})
 			url, client := s.serve(nil)
-			res, body := send(t, client, onWire(t, url, "k", "{}"))
-			if res.StatusCode != 201 || body != large || res.Header.Get("Location") != "/reports/1" {
-				t.Fatalf("%d %q %v", res.StatusCode, body, res.Header)
+			res := send(t, client, onWire(t, url, "k", "{}"))
+			if res.StatusCode != 201 || res.Body != large || res.Header.Get("Location") != "/reports/1" {
+				t.Fatalf("%d %q %v", res.StatusCode, res.Body, res.Header)
 			}
-			res, body = send(t, client, onWire(t, url, "k", "{}"))
-			wantProblem(t, res.StatusCode, res.Header, body, "not-replayable", 409)
+			res = send(t, client, onWire(t, url, "k", "{}"))
+			wantProblemOf(t, res, "not-replayable", 409)
 			s.wantRuns(1)
 			if s.events.count("idempotencyhttp.not_replayable") != 1 {
 				t.Fatal("it was not counted")
@@ -76,8 +77,29 @@ func TestFlushedAnswerStreamsAndIsNotKept(t *testing.T) {
 		t.Fatalf("%q, %v", rest, err)
 	}
 	_ = res.Body.Close()
-	again, body := send(t, client, onWire(t, url, "k", "{}"))
-	wantProblem(t, again.StatusCode, again.Header, body, "not-replayable", 409)
+	again := send(t, client, onWire(t, url, "k", "{}"))
+	wantProblemOf(t, again, "not-replayable", 409)
+}
+
+func TestFlushAloneBeginsTheAnswer(t *testing.T) {
+	s := newSite(t, idempotencyhttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		w.(http.Flusher).Flush()
+		w.WriteHeader(http.StatusTeapot) // too late
+	})
+	if w := s.do(post("k", "{}")); w.Code != 200 || !w.Flushed {
+		t.Fatalf("%d, flushed %v", w.Code, w.Flushed)
+	}
+	wantProblemIn(t, s.do(post("k", "{}")), "not-replayable", 409)
+}
+
+func TestFlushOnAConnectionThatCanNotIsSaidSo(t *testing.T) {
+	s := newSite(t, idempotencyhttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).Flush(); !errors.Is(err, http.ErrNotSupported) {
+			t.Errorf("%v", err)
+		}
+	})
+	s.ServeHTTP(struct{ http.ResponseWriter }{httptest.NewRecorder()}, post("k", "{}"))
+	s.wantRuns(1)
 }
 
 func TestIgnoredFlushKeepsTheAnswer(t *testing.T) {
@@ -154,6 +176,7 @@ func TestStreamedAnswerThatCannotBeRecordedIsNeverComplete(t *testing.T) {
 			if err != nil {
 				return // not even the head arrived
 			}
+			defer func() { _ = res.Body.Close() }()
 			if body, err := io.ReadAll(res.Body); err == nil {
 				t.Fatalf("the client takes %q for the whole answer", body)
 			}
@@ -191,12 +214,9 @@ func TestAnswerShorterThanItsOwnLengthIsABrokenOne(t *testing.T) {
 		_, _ = io.WriteString(w, "short")
 	})
 	url, client := s.serve(nil)
-	if res, err := client.Do(onWire(t, url, "k", "{}")); err == nil {
-		_ = res.Body.Close()
-		t.Fatalf("answered with %d", res.StatusCode)
-	}
-	res, body := send(t, client, onWire(t, url, "k", "{}"))
-	wantProblem(t, res.StatusCode, res.Header, body, "unresolved", 409)
+	wantBroken(t, client, onWire(t, url, "k", "{}"))
+	res := send(t, client, onWire(t, url, "k", "{}"))
+	wantProblemOf(t, res, "unresolved", 409)
 }
 
 func TestAnswerLongerThanItsOwnLengthIsCutAsByNetHTTP(t *testing.T) {
@@ -209,6 +229,44 @@ func TestAnswerLongerThanItsOwnLengthIsCutAsByNetHTTP(t *testing.T) {
 	})
 	wantFirst(t, s.do(post("k", "{}")), 200, "right")
 	wantReplay(t, s.do(post("k", "{}")), 200, "right")
+}
+
+func TestAnswerWithAHeaderAboveItsBoundIsSentAndNotKept(t *testing.T) {
+	for size, kept := range map[int]bool{idempotencyhttp.HeaderMax: true, idempotencyhttp.HeaderMax + 1: false} {
+		s := newSite(t, idempotencyhttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", size-1))
+		})
+		wantFirst(t, s.do(post("k", "{}")), 200, "")
+		if again := s.do(post("k", "{}")); kept {
+			wantReplay(t, again, 200, "")
+		} else {
+			wantProblemIn(t, again, "not-replayable", 409)
+		}
+		s.wantRuns(1)
+	}
+}
+
+func TestStreamedAnswerOverTLSAndHTTP10ThatCannotBeRecordedIsReset(t *testing.T) {
+	s := newSite(t, idempotencyhttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "all of the answer")
+		w.(http.Flusher).Flush()
+	})
+	lossy(s)
+	srv := httptest.NewTLSServer(s)
+	defer srv.Close()
+	config := srv.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = nil
+	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, strings.Replace(head, "HTTP/1.1", "HTTP/1.0", 1)+"Content-Length: 0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := io.ReadAll(conn); err == nil {
+		t.Fatalf("the connection was closed as if all were well, after %q", all)
+	}
 }
 
 func TestTrailersAreSentAndTheAnswerIsNotKept(t *testing.T) {
@@ -225,19 +283,20 @@ func TestTrailersAreSentAndTheAnswerIsNotKept(t *testing.T) {
 				set(w.Header())
 			})
 			url, client := s.serve(nil)
-			res, body := send(t, client, onWire(t, url, "k", "{}"))
-			if len(body) != 3000 || res.Trailer.Get("X-Checksum") != "abc" {
-				t.Fatalf("%d bytes, trailer %v", len(body), res.Trailer)
+			res := send(t, client, onWire(t, url, "k", "{}"))
+			if len(res.Body) != 3000 || res.Trailer.Get("X-Checksum") != "abc" {
+				t.Fatalf("%d bytes, trailer %v", len(res.Body), res.Trailer)
 			}
-			res, body = send(t, client, onWire(t, url, "k", "{}"))
-			wantProblem(t, res.StatusCode, res.Header, body, "not-replayable", 409)
+			res = send(t, client, onWire(t, url, "k", "{}"))
+			wantProblemOf(t, res, "not-replayable", 409)
 		})
 	}
 }
 
 func TestWritesAfterTheHandlerHasReturnedAreRefused(t *testing.T) {
 	returned := make(chan struct{})
-	done := make(chan error, 3)
+	done := make(chan error, 2)
+	decided := make(chan struct{})
 	s := newSite(t, idempotencyhttp.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		charge(w, r)
 		go func() { // what a handler leaves behind that gave up waiting for its own work
@@ -247,7 +306,7 @@ func TestWritesAfterTheHandlerHasReturnedAreRefused(t *testing.T) {
 			done <- http.NewResponseController(w).Flush()
 			w.WriteHeader(http.StatusTeapot)
 			idempotencyhttp.SetKeep(r.Context(), idempotencyhttp.Freed)
-			done <- nil
+			close(decided)
 		}()
 	})
 	first := s.do(post("k", "{}"))
@@ -257,7 +316,7 @@ func TestWritesAfterTheHandlerHasReturnedAreRefused(t *testing.T) {
 			t.Errorf("a late %s was taken", what)
 		}
 	}
-	<-done
+	<-decided
 	wantFirst(t, first, 201, `{"id":"ch_1"}`)
 	wantReplay(t, s.do(post("k", "{}")), 201, `{"id":"ch_1"}`)
 }

@@ -62,12 +62,17 @@ func NewGateway(cfg Config, with GatewayConfig) *Gateway {
 	for _, r := range cfg.Routes {
 		g.mux.Handle(r.Path, newRoute(g, r, with, seen, pass))
 	}
-	g.mux.HandleFunc("/", noRoute)
 	return g
 }
 
 // ServeHTTP answers a request.
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.mux.ServeHTTP(w, r) }
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := g.mux.Handler(r); pattern == "" {
+		noRoute(w, r)
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}
 
 // Running is the number of keyed requests whose work is running.
 func (g *Gateway) Running() int64 { return g.running.Load() }

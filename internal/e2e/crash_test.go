@@ -132,7 +132,7 @@ func TestPostgresKilledAtWorkLosesNoAnswer(t *testing.T) {
 	postgres := testenv.NewPostgres(t)
 	service := startSandbox(t, sqliteURL(t))
 	upstream, open := newGate(t, service.url)
-	gateway := startProxy(t, upstream.url, postgres.URL())
+	gateway := startGateway(t, upstream.url, postgres.URL(), lease)
 
 	c := charge{key: "order-1", account: "alice", amount: 1200}
 	got := make(chan answer, 1)

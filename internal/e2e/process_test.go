@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -114,9 +115,13 @@ func (p *process) exitCode() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// log is all that the process wrote.
+// log is what the process wrote, or the end of it.
 func (p *process) log() string {
+	const shownMax = 16 << 10
 	text, _ := p.out.text()
+	if cut := len(text) - shownMax; cut > 0 {
+		return fmt.Sprintf("(%d bytes before)…%s", cut, text[cut:])
+	}
 	return text
 }
 

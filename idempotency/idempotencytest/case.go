@@ -68,7 +68,16 @@ func txCases[Tx any](newTx func(tb testing.TB, hook Hook) TxHarness[Tx]) []testC
 
 func run(t *testing.T, all []testCase, f Features) {
 	t.Helper()
+	schedules, ran := 0, 0
+	f.schedules = &schedules
 	for _, c := range all {
-		t.Run(c.name, func(t *testing.T) { c.run(t, t, f) })
+		t.Run(c.name, func(t *testing.T) {
+			ran++
+			c.run(t, t, f)
+		})
+	}
+	t.Logf("%d schedules in all", schedules)
+	if whole := ran == len(all) && f.Schedule == ""; whole && schedules < f.SchedulesMin {
+		t.Errorf("the races went through %d schedules in all, want at least %d: are there hooks missing?", schedules, f.SchedulesMin)
 	}
 }

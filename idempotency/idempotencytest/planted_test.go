@@ -170,11 +170,11 @@ var planted = []struct {
 	{locksInGivenOrder, "in every order two batches that cross have one winner a key"},
 }
 
-// with returns a maker of stores that have a fault, and the clock of them all.
+// with returns a maker of stores that have a fault.
 func with(f fault) (func(testing.TB, idempotencytest.Hook) idempotency.Store, idempotencytest.Features) {
-	c := &clock{now: time.Unix(1_000_000_000, 0)}
-	newStore := func(_ testing.TB, hook idempotencytest.Hook) idempotency.Store { return newReference(hook, c, f) }
-	return newStore, idempotencytest.Features{Advance: c.advance, Grace: 10 * time.Millisecond}
+	b := newBench(impatient)
+	newStore := func(_ testing.TB, hook idempotencytest.Hook) idempotency.Store { return newReference(hook, b, f) }
+	return newStore, b.features()
 }
 
 func TestTheReferenceKeepsTheContract(t *testing.T) {

@@ -81,10 +81,9 @@ var plantedTx = []struct {
 
 // withTx is with for transactions.
 func withTx(f fault, lockWait time.Duration) (func(testing.TB, idempotencytest.Hook) idempotencytest.TxHarness[*refTx], idempotencytest.Features) {
-	c := &clock{now: time.Unix(1_000_000_000, 0)}
+	b := newBench(lockWait)
 	newTx := func(_ testing.TB, hook idempotencytest.Hook) idempotencytest.TxHarness[*refTx] {
-		s := newReference(hook, c, f)
-		s.lockWait = lockWait
+		s := newReference(hook, b, f)
 		return idempotencytest.TxHarness[*refTx]{
 			Store: s,
 			Txns:  s,
@@ -103,16 +102,16 @@ func withTx(f fault, lockWait time.Duration) (func(testing.TB, idempotencytest.H
 			Break: func(context.Context, *refTx) error { return errors.New("reference: no such table") },
 		}
 	}
-	return newTx, idempotencytest.Features{Advance: c.advance, Grace: 10 * time.Millisecond}
+	return newTx, b.features()
 }
 
 func TestTheReferenceKeepsTheContractInTransactions(t *testing.T) {
-	newTx, f := withTx(none, lockWait)
+	newTx, f := withTx(none, patient)
 	idempotencytest.RunTx(t, newTx, f)
 }
 
 func TestAReferenceWhoseDuplicatesWaitKeepsTheContractInTransactions(t *testing.T) {
-	newTx, f := withTx(duplicateWaits, 100*lockWait)
+	newTx, f := withTx(duplicateWaits, patient)
 	f.DuplicateWaits = "rows are locked until the commit"
 	idempotencytest.RunTx(t, newTx, f)
 }
@@ -120,7 +119,7 @@ func TestAReferenceWhoseDuplicatesWaitKeepsTheContractInTransactions(t *testing.
 func TestEachPlantedFaultOfTransactionsIsCaught(t *testing.T) {
 	for _, tc := range plantedTx {
 		t.Run(string(tc.fault)+"/"+tc.by, func(t *testing.T) {
-			newTx, f := withTx(tc.fault, lockWait)
+			newTx, f := withTx(tc.fault, impatient)
 			if caught := idempotencytest.CatchTx(t, newTx, f, tc.by); len(caught) != 1 || caught[0] != tc.by {
 				t.Errorf("the fault went unnoticed; caught by %q", caught)
 			}
@@ -129,7 +128,7 @@ func TestEachPlantedFaultOfTransactionsIsCaught(t *testing.T) {
 }
 
 func TestNothingIsCaughtOnARightStoreWithTransactions(t *testing.T) {
-	newTx, f := withTx(none, lockWait)
+	newTx, f := withTx(none, patient)
 	if caught := idempotencytest.CatchTx(t, newTx, f); len(caught) != 0 {
 		t.Errorf("caught: %q", caught)
 	}

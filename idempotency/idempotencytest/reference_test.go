@@ -14,8 +14,12 @@ import (
 	"github.com/fiftyhosts/fifty/idempotency/idempotencytest"
 )
 
-// lockWait is how long a statement usually waits for a row that a transaction has changed.
-const lockWait = 50 * time.Millisecond
+// How long a statement waits for a row that a transaction has changed: as long as it takes, or hardly,
+// where a fault makes one wait in vain.
+const (
+	patient   = time.Minute
+	impatient = 50 * time.Millisecond
+)
 
 var errLockWait = errors.New("reference: the row is locked")
 
@@ -23,10 +27,8 @@ var errLockWait = errors.New("reference: the row is locked")
 // lies between two of them is not. It is right unless it has a fault.
 type reference struct {
 	hook  idempotencytest.Hook
-	clock *clock
+	bench *bench
 	fault fault
-
-	lockWait time.Duration
 
 	mu      sync.Mutex
 	changed *sync.Cond // a lock was let go
@@ -43,27 +45,51 @@ type row struct {
 	expires time.Time
 }
 
-// clock is the stores' clock; only tests move it.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
+// bench is what all stores of a test share: a clock that only the test moves, and how many statements wait
+// for a lock.
+type bench struct {
+	lockWait time.Duration // how long one may wait
+
+	mu      sync.Mutex
+	now     time.Time
+	waiting int
 }
 
-func (c *clock) read() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
+func newBench(lockWait time.Duration) *bench {
+	return &bench{lockWait: lockWait, now: time.Unix(1_000_000_000, 0)}
 }
 
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+func (b *bench) features() idempotencytest.Features {
+	return idempotencytest.Features{Advance: b.advance, Blocked: b.blocked}
 }
 
-func newReference(hook idempotencytest.Hook, c *clock, f fault) *reference {
+func (b *bench) read() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
+}
+
+func (b *bench) advance(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+}
+
+func (b *bench) waits(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting += n
+}
+
+func (b *bench) blocked(context.Context) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waiting
+}
+
+func newReference(hook idempotencytest.Hook, b *bench, f fault) *reference {
 	s := &reference{
-		hook: hook, clock: c, fault: f, lockWait: lockWait,
+		hook: hook, bench: b, fault: f,
 		rows: map[rowID]*row{}, locks: map[rowID]*refTx{}, effects: map[string]int{},
 	}
 	s.changed = sync.NewCond(&s.mu)
@@ -85,7 +111,7 @@ func (s *reference) now() time.Time {
 	if s.has(hostsClock) {
 		return time.Now()
 	}
-	return s.clock.read()
+	return s.bench.read()
 }
 
 func (s *reference) id(scope, key string) rowID {

@@ -37,8 +37,13 @@ func (s *reference) heldBy(k rowID, tx *refTx) bool {
 
 // wait waits until no other transaction holds the row.
 func (s *reference) wait(k rowID, tx *refTx) error {
+	if !s.heldBy(k, tx) {
+		return nil
+	}
+	s.bench.waits(1)
+	defer s.bench.waits(-1)
 	over := false
-	limit := time.AfterFunc(s.lockWait, func() {
+	limit := time.AfterFunc(s.bench.lockWait, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		over = true

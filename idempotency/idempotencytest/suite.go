@@ -28,16 +28,23 @@ type Features struct {
 	DuplicateWaits string
 
 	// Grace is how long a caller may be silent before it counts as blocked in the database, by a lock that
-	// another caller holds. It decides how the callers are interleaved, never whether a case passes.
-	// Defaults to 25 ms.
+	// another caller holds. It decides how the callers are interleaved, never whether a right store passes.
+	// Too short a grace mixes up the order that catches a fault. Defaults to 25 ms.
 	Grace time.Duration
 
 	// Blocked, if the database can tell, says how many of the test's sessions wait for a lock now. It is
 	// asked every 5 ms while a caller is silent, and spares both the grace and its guesswork.
 	Blocked func(ctx context.Context) int
 
+	// SchedulesMin is the least number of schedules that the races of a whole Run or RunTx must have gone
+	// through: what the store went through when its hooks were last counted, less some for those that its
+	// locks make vary. It keeps hooks from being lost unnoticed. Zero asks for no more than each race does.
+	SchedulesMin int
+
 	// Schedule replays the races under this one order, as a failure prints it, instead of under all.
 	Schedule string
+
+	schedules *int // that the races have gone through so far
 }
 
 // Run checks a store, each claim of the contract in a subtest. It calls newStore once per case, with the

@@ -15,13 +15,23 @@ import (
 )
 
 const (
-	longLease  = time.Hour             // of a claim that must not run out during a case
-	shortLease = time.Millisecond      // of a claim that must
-	expiryPoll = time.Millisecond      // between two looks at a claim that will expire
-	patience   = 10 * time.Second      // for what must happen; it is never waited out unless it doesn't
-	ordersMax  = 200                   // up to which a race is run in all of its orders
-	few        = 2                     // interruptions in the orders of a larger one
-	owner      = "conformance-host/42" // of every attempt
+	longLease  = time.Hour        // of a claim that must not run out during a case
+	shortLease = time.Millisecond // of a claim that must
+	expiryPoll = time.Millisecond // between two looks at a claim that will expire
+	patience   = 10 * time.Second // for what must happen; it is never waited out unless it doesn't
+	few        = 2                // interruptions in the orders of a race that has too many of them
+
+	// Up to how many orders a race of two is run in all of them, and one of three.
+	ordersMaxTwo   = 200
+	ordersMaxThree = 20
+
+	// What the races of the plainest right store have at least: a hook per call, and those of the work.
+	ordersOfTwo   = 2
+	ordersOfThree = 6
+	ordersOfDo    = 4
+	ordersOfTx    = 5
+
+	owner = "conformance-host/42" // of every attempt
 )
 
 // world is what a case has at hand: a store, a scope of its own, and a reporter.
@@ -241,15 +251,23 @@ func ended(rec idempotency.Record, state idempotency.State, text string) idempot
 }
 
 // race runs callers in every order, or where those are too many in every order with few interruptions.
-func (w *world) race(newCase func() interleave.Case) {
+// At least schedulesMin orders must be possible.
+func (w *world) race(schedulesMin int, newCase func() interleave.Case) {
 	w.Helper()
+	ordersMax := ordersMaxTwo
+	if schedulesMin == ordersOfThree {
+		ordersMax = ordersMaxThree
+	}
 	report, err := interleave.Explore(w.ctx, interleave.Options{
-		PreemptionsMax: few, OrdersMax: ordersMax, Grace: w.f.Grace, Blocked: w.f.Blocked, Schedule: w.f.Schedule,
+		SchedulesMin: schedulesMin, PreemptionsMax: few, OrdersMax: ordersMax, Grace: w.f.Grace, Blocked: w.f.Blocked, Schedule: w.f.Schedule,
 	}, func(int) interleave.Case { return newCase() })
 	if err != nil {
 		w.Errorf("%v", err)
 	}
 	w.Logf("%v", report)
+	if w.f.schedules != nil {
+		*w.f.schedules += report.Schedules
+	}
 }
 
 // refused says what is wrong with the answer to an owner that no longer is one.

@@ -36,8 +36,8 @@ type Options struct {
 	// this. Zero leaves out none. Most races need one or two.
 	PreemptionsMax int
 
-	// OrdersMax sets PreemptionsMax aside for a small case: a case with at most this many schedules is run
-	// in all of them. Zero never does.
+	// OrdersMax sets PreemptionsMax aside for as many schedules: a case that has no more is run in all of
+	// them, and of a larger one only what is left then is bounded.
 	OrdersMax int
 
 	// SchedulesMin is the least number of schedules that must have been run: fewer mean that the code
@@ -123,7 +123,6 @@ func Explore(ctx context.Context, opts Options, newCase func(schedule int) Case)
 	}
 	var report Report
 	var path []*node
-	small := false
 	for {
 		if report.Schedules == opts.SchedulesMax {
 			return report, fmt.Errorf("interleave: not explored: there are more than %d schedules", opts.SchedulesMax)
@@ -133,12 +132,8 @@ func Explore(ctx context.Context, opts Options, newCase func(schedule int) Case)
 		if err != nil {
 			return report, err
 		}
-		// The first schedule tells how many there may be, and each further one may show more.
-		if report.Schedules == 1 {
-			small = orders(path) <= opts.OrdersMax
-		}
 		preemptionsMax := opts.PreemptionsMax
-		if small && report.Schedules < opts.OrdersMax {
+		if report.Schedules < opts.OrdersMax {
 			preemptionsMax = 0
 		}
 		path = backtrack(path, preemptionsMax, &report)
@@ -175,24 +170,6 @@ func follow(ctx context.Context, opts Options, newCase func(int) Case, path []*n
 			return s.path, nil
 		}
 	}
-}
-
-// orders is in how many ways the steps of a schedule could be ordered, at most; it stops counting at a
-// number that is beyond any use.
-func orders(path []*node) int {
-	const beyond = 1 << 40
-	steps := map[int]int{}
-	total, n := 1, 0
-	for _, d := range path {
-		id := d.choice()
-		n++
-		steps[id]++
-		total = total * n / steps[id] // a multinomial, grown step by step
-		if total > beyond {
-			break
-		}
-	}
-	return total
 }
 
 // backtrack turns path to the next schedule: the last decision that has another choice takes it.

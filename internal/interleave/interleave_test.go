@@ -13,6 +13,9 @@ import (
 	"github.com/fiftyhosts/fifty/internal/interleave"
 )
 
+// unhurried is the grace of cases in which nobody is blocked: a caller that is only slow keeps its turn.
+const unhurried = time.Minute
+
 // steps is a caller that stops at n points and tells seen of each.
 func steps(n int, seen func(i int)) func(ctx context.Context) {
 	return func(ctx context.Context) {
@@ -37,7 +40,7 @@ func TestEveryOrderIsRunOnce(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(tc.points), func(t *testing.T) {
 			orders := map[string]int{}
-			report, err := interleave.Explore(t.Context(), interleave.Options{SchedulesMin: 1}, func(int) interleave.Case {
+			report, err := interleave.Explore(t.Context(), interleave.Options{SchedulesMin: 1, Grace: unhurried}, func(int) interleave.Case {
 				var order strings.Builder
 				c := interleave.Case{Check: func() error { orders[order.String()]++; return nil }}
 				for id, n := range tc.points {
@@ -58,25 +61,41 @@ func TestEveryOrderIsRunOnce(t *testing.T) {
 func TestPreemptionsAreBounded(t *testing.T) {
 	// Two callers with three points: without an interruption one runs after the other, AAABBB and BBBAAA.
 	// One interruption adds AABBBA, ABBBAA and the same begun by B.
+	little := []string{"AAABBB", "AABBBA", "ABBBAA", "BAAABB", "BBAAAB", "BBBAAA"}
 	for _, tc := range []struct {
-		opts interleave.Options
-		want int
+		preemptionsMax, ordersMax int
+		want                      int
 	}{
-		{interleave.Options{PreemptionsMax: 1}, 6},
-		{interleave.Options{PreemptionsMax: 100}, 20},
-		{interleave.Options{PreemptionsMax: 1, OrdersMax: 19}, 6},
-		{interleave.Options{PreemptionsMax: 1, OrdersMax: 20}, 20},
+		{1, 0, len(little)},
+		{1, 6, 6 + 3}, // six in all, three of them little, and the other three little ones
+		{1, 20, 20},
+		{100, 0, 20},
 	} {
-		report, err := interleave.Explore(t.Context(), tc.opts, func(int) interleave.Case {
-			nothing := func(int) {}
-			return interleave.Case{Callers: []func(context.Context){steps(3, nothing), steps(3, nothing)}}
+		t.Run(fmt.Sprintf("%d of %d", tc.preemptionsMax, tc.ordersMax), func(t *testing.T) {
+			orders := map[string]bool{}
+			opts := interleave.Options{PreemptionsMax: tc.preemptionsMax, OrdersMax: tc.ordersMax, Grace: unhurried}
+			report, err := interleave.Explore(t.Context(), opts, func(int) interleave.Case {
+				var order strings.Builder
+				caller := func(name string) func(context.Context) {
+					return steps(3, func(int) { order.WriteString(name) })
+				}
+				return interleave.Case{
+					Callers: []func(context.Context){caller("A"), caller("B")},
+					Check:   func() error { orders[order.String()] = true; return nil },
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Schedules != tc.want || len(orders) != tc.want || report.Bounded != (tc.want < 20) {
+				t.Errorf("%v with %d different orders, want %d", report, len(orders), tc.want)
+			}
+			for _, order := range little {
+				if !orders[order] {
+					t.Errorf("%s was not run", order)
+				}
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if report.Schedules != tc.want || report.Bounded != (tc.want < 20) {
-			t.Errorf("at most %d interruptions: %v, want %d", tc.opts.PreemptionsMax, report, tc.want)
-		}
 	}
 }
 
@@ -101,7 +120,7 @@ func lostUpdate(int) interleave.Case {
 }
 
 func TestALostUpdateIsFoundAndReplayed(t *testing.T) {
-	_, err := interleave.Explore(t.Context(), interleave.Options{}, lostUpdate)
+	_, err := interleave.Explore(t.Context(), interleave.Options{Grace: unhurried}, lostUpdate)
 	failure, ok := errors.AsType[*interleave.Failure](err)
 	if !ok {
 		t.Fatalf("the lost update went unnoticed: %v", err)
@@ -109,12 +128,12 @@ func TestALostUpdateIsFoundAndReplayed(t *testing.T) {
 	if !strings.Contains(failure.Error(), failure.Schedule) || len(failure.Trace) != len(failure.Schedule) {
 		t.Errorf("the failure does not tell its schedule: %v", failure)
 	}
-	_, err = interleave.Explore(t.Context(), interleave.Options{Schedule: failure.Schedule}, lostUpdate)
+	_, err = interleave.Explore(t.Context(), interleave.Options{Schedule: failure.Schedule, Grace: unhurried}, lostUpdate)
 	again, ok := errors.AsType[*interleave.Failure](err)
 	if !ok || again.Schedule != failure.Schedule || again.Err.Error() != failure.Err.Error() {
 		t.Errorf("the replay gave %v, want %v", err, failure)
 	}
-	if _, err = interleave.Explore(t.Context(), interleave.Options{Schedule: "AABB"}, lostUpdate); err != nil {
+	if _, err = interleave.Explore(t.Context(), interleave.Options{Schedule: "AABB", Grace: unhurried}, lostUpdate); err != nil {
 		t.Errorf("one after the other: %v", err)
 	}
 }
@@ -206,7 +225,7 @@ func TestCallersThatBlockOneAnotherAreReported(t *testing.T) {
 		}
 		return interleave.Case{Callers: []func(context.Context){caller(a, b), caller(b, a)}}
 	}
-	opts := interleave.Options{Grace: 10 * time.Millisecond, Stuck: 100 * time.Millisecond}
+	opts := interleave.Options{Grace: 10 * time.Millisecond, Stuck: time.Second}
 	_, err := interleave.Explore(t.Context(), opts, newCase)
 	failure, ok := errors.AsType[*interleave.Failure](err)
 	if !ok || !strings.Contains(failure.Err.Error(), "blocked by one another") {
@@ -221,7 +240,7 @@ func TestACallerThatBreaksOffIsReported(t *testing.T) {
 		"blocked, although all ": func(ctx context.Context) { <-ctx.Done() },
 	} {
 		t.Run(want, func(t *testing.T) {
-			opts := interleave.Options{Grace: 5 * time.Millisecond, Stuck: 50 * time.Millisecond}
+			opts := interleave.Options{Grace: 50 * time.Millisecond, Stuck: time.Second}
 			_, err := interleave.Explore(t.Context(), opts, func(int) interleave.Case {
 				return interleave.Case{Callers: []func(context.Context){steps(1, func(int) {}), fn}}
 			})
@@ -243,7 +262,7 @@ func TestACaseThatLostItsPointsFails(t *testing.T) {
 }
 
 func TestACaseThatIsTooLargeFails(t *testing.T) {
-	_, err := interleave.Explore(t.Context(), interleave.Options{SchedulesMax: 19}, func(int) interleave.Case {
+	_, err := interleave.Explore(t.Context(), interleave.Options{SchedulesMax: 19, Grace: unhurried}, func(int) interleave.Case {
 		nothing := func(int) {}
 		return interleave.Case{Callers: []func(context.Context){steps(3, nothing), steps(3, nothing)}}
 	})

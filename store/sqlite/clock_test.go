@@ -34,6 +34,20 @@ func TestSQLiteAClockSetBackRevivesNothing(t *testing.T) {
 	}
 }
 
+func TestSQLiteATimeThatIsNotWrittenDownIsNoticed(t *testing.T) {
+	path, clock := newFile(t), newHostClock()
+	forgets := sqlite.Shipped().Edit(t, "advance", "= 'clock'", "= 'nothing'")
+	win(t, open(t, path, sqlite.Config{Now: clock.Now}.WithStatements(forgets)), attempt("a1", "k"))
+	clock.Add(31 * time.Second)
+	if !find(t, open(t, path, sqlite.Config{Now: clock.Now}.WithStatements(forgets)), "k").Expired() {
+		t.Fatal("the claim has not expired")
+	}
+	clock.Add(-4 * time.Hour)
+	if find(t, open(t, path, sqlite.Config{Now: clock.Now}), "k").Expired() {
+		t.Fatal("it stayed expired with nothing written down, so the tests above prove nothing")
+	}
+}
+
 func TestSQLiteAClockSetBackExtendsNoClaim(t *testing.T) {
 	path, clock := newFile(t), newHostClock()
 	s := open(t, path, sqlite.Config{Now: clock.Now})

@@ -173,7 +173,8 @@ func TestSQLiteAnOwnerWhoseKeyWasTakenOverCanDoNothingMore(t *testing.T) {
 func TestSQLiteAClaimOverAFreedKeyForgetsAllOfTheLastOne(t *testing.T) {
 	s := open(t, newFile(t), sqlite.Config{})
 	c := win(t, s, attempt("a1", "k"))
-	if err := complete(t, s, c, idempotency.Free, idempotency.Response{}); err != nil {
+	left := idempotency.Response{Status: 7, Header: map[string][]string{"A": {"b"}}, Body: []byte("c"), NotReplayable: true}
+	if err := complete(t, s, c, idempotency.Free, left); err != nil {
 		t.Fatal(err)
 	}
 	a := attempt("a2", "k")
@@ -183,6 +184,9 @@ func TestSQLiteAClaimOverAFreedKeyForgetsAllOfTheLastOne(t *testing.T) {
 	rec := find(t, s, "k")
 	if next.Token != 2 || rec.Request != a.Request || !rec.Resume || rec.Attempt != "a2" {
 		t.Fatalf("token %d, record %+v", next.Token, rec)
+	}
+	if r := rec.Response; r.Status != 0 || r.Header != nil || r.Body != nil || r.NotReplayable {
+		t.Fatalf("it has an answer already: %+v", r)
 	}
 }
 

@@ -48,11 +48,13 @@ func (s suiteStores) txKeys(tb testing.TB, hook idempotencytest.Hook) idempotenc
 }
 
 func TestSQLiteKeepsTheContractOfAStoreOfKeys(t *testing.T) {
+	t.Parallel() // it mostly waits
 	stores, features := newSuite(t, sqlite.Shipped())
 	idempotencytest.Run(t, stores.keys, features)
 }
 
 func TestSQLiteKeepsTheContractWithinTransactions(t *testing.T) {
+	t.Parallel() // it mostly waits
 	stores, features := newSuite(t, sqlite.Shipped())
 	idempotencytest.RunTx(t, stores.txKeys, features)
 }

@@ -224,6 +224,43 @@ func TestSQLiteClaimInADeferredTransactionThatWasOvertakenIsRetryable(t *testing
 	}
 }
 
+// overtaken lets another commit in the middle of ClaimTx in a transaction that began deferred, if it can,
+// and returns both errors.
+func overtaken(t *testing.T, statements sqlite.Statements) (claimErr, otherErr error) {
+	t.Helper()
+	path := newFile(t)
+	other := open(t, path, sqlite.Config{BusyTimeout: time.Millisecond})
+	s := open(t, path, sqlite.Config{}.WithStatements(statements).WithHook(func(_ context.Context, point string) {
+		if point == "claimtx.insert" {
+			_, otherErr = other.Keys().Claim(t.Context(), []idempotency.Attempt{attempt("b1", "other")})
+		}
+	}))
+	plain, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	tx, err := plain.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	_, claimErr = s.Keys().ClaimTx(t.Context(), tx, attempt("a1", "k"))
+	return claimErr, otherErr
+}
+
+func TestSQLiteClaimTxTakesTheWriteLockBeforeItReads(t *testing.T) {
+	claimErr, otherErr := overtaken(t, sqlite.Shipped())
+	if claimErr != nil || (sqlite.Txns{}).Classify(otherErr) != txn.Retryable {
+		t.Errorf("the claim got %v, and the other %v", claimErr, otherErr)
+	}
+	reads := sqlite.Shipped().Edit(t, "lock", "DELETE FROM", "SELECT 1 FROM")
+	claimErr, otherErr = overtaken(t, reads)
+	if (sqlite.Txns{}).Classify(claimErr) != txn.Retryable || otherErr != nil {
+		t.Errorf("without the lock the claim got %v, and the other %v", claimErr, otherErr)
+	}
+}
+
 func TestSQLiteClaimTxInATransactionOfYoursKeepsWhatCameBeforeIt(t *testing.T) {
 	s := open(t, newFile(t), sqlite.Config{})
 	business(t, s)

@@ -26,6 +26,9 @@ type GatewayConfig struct {
 	// Owner names this process to operators. Defaults to the host's name and the process id.
 	Owner string
 
+	// StoreMax is how long a claim or completion is tried again while the store fails. Defaults to 10 s.
+	StoreMax time.Duration
+
 	// Metrics counts. Defaults to metrics that nobody reads.
 	Metrics *Metrics
 

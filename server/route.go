@@ -31,6 +31,7 @@ func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *attempts, pass *h
 	keys := idempotency.New(with.Keys, idempotency.Config{
 		Lease:       cfg.Lease,
 		WorkMax:     cfg.Timeout,
+		StoreMax:    with.StoreMax,
 		ResponseMax: int(cfg.ResponseMax),
 		Owner:       with.Owner,
 		Observer:    watch,

@@ -1,0 +1,552 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/store/memory"
+)
+
+// gate is a gateway under test, in front of one upstream, over real connections.
+type gate struct {
+	*httptest.Server
+	gateway *Gateway
+	metrics *Metrics
+	log     *lines
+}
+
+// startGate serves one route. The configuration is that of ProxyConfig with all callers one, as edit
+// changes it.
+func startGate(t testing.TB, upstream string, edit func(*Route)) *gate {
+	t.Helper()
+	return startGateOn(t, upstream, memory.New(memory.Config{}).Keys(), edit)
+}
+
+func startGateOn(t testing.TB, upstream string, keys idempotency.Store, edit func(*Route)) *gate {
+	t.Helper()
+	cfg, err := ProxyConfig(upstream, ScopeRule{Kind: ScopeConstant, Constant: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if edit != nil {
+		edit(&cfg.Routes[0])
+	}
+	g := &gate{metrics: NewMetrics(), log: &lines{}}
+	g.gateway = NewGateway(cfg, GatewayConfig{
+		Keys: keys, Secret: []byte("secret"), Metrics: g.metrics, Log: slog.New(slog.NewJSONHandler(g.log, nil)),
+		StoreMax: 50 * time.Millisecond,
+	})
+	g.Server = httptest.NewServer(g.gateway)
+	t.Cleanup(func() {
+		g.Close()
+		g.gateway.Close()
+	})
+	return g
+}
+
+// lines gathers a log.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+// access returns the lines about keyed requests. net/http sends a short answer when its handler has returned,
+// so a client that has one finds its line here.
+func (l *lines) access() []map[string]any {
+	return slices.DeleteFunc(l.with("request"), func(f map[string]any) bool { return f["msg"] != "request" })
+}
+
+// with returns the lines whose message has a part.
+func (l *lines) with(part string) (found []map[string]any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.all.String()) {
+		var fields map[string]any
+		if json.Unmarshal([]byte(line), &fields) == nil && strings.Contains(fmt.Sprint(fields["msg"]), part) {
+			found = append(found, fields)
+		}
+	}
+	return found
+}
+
+// answer is what a client got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// problem is the name of the problem in it, or "".
+func (a answer) problem() string {
+	var p struct {
+		Type string `json:"type"`
+	}
+	if a.header.Get("Content-Type") != "application/problem+json" || json.Unmarshal([]byte(a.body), &p) != nil {
+		return ""
+	}
+	return strings.TrimPrefix(p.Type, "urn:fifty:problem:")
+}
+
+func (a answer) replayed() bool { return a.header.Get("Idempotency-Replayed") == "true" }
+
+// send sends a request with a key; header has more fields, as name and value in turn.
+func (g *gate) send(t testing.TB, method, path, key, body string, header ...string) answer {
+	t.Helper()
+	a, err := g.try(t.Context(), method, path, key, body, header...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (g *gate) try(ctx context.Context, method, path, key, body string, header ...string) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, g.URL+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	resp, err := g.Client().Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(text)}, err
+}
+
+// metric reads one series as a scrape would see it; one that is not there is zero.
+func (g *gate) metric(t testing.TB, series string) float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	g.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("the scrape got %d %s", w.Code, w.Body)
+	}
+	for line := range strings.Lines(w.Body.String()) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+func (g *gate) requests(t testing.TB, o Outcome) float64 {
+	t.Helper()
+	return g.metric(t, fmt.Sprintf(`fifty_requests_total{outcome=%q,route="/"}`, string(o)))
+}
+
+// upstream counts what reaches it and keeps the last request.
+type upstream struct {
+	*httptest.Server
+	effects atomic.Int64
+	last    atomic.Pointer[http.Request]
+}
+
+// startUpstream answers each request as reply does, after counting one that changes something.
+func startUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
+	t.Helper()
+	u := &upstream{}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if !isSafe(r.Method) {
+			u.effects.Add(1)
+		}
+		u.last.Store(r)
+		reply(w, r)
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+func created(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", "/charges/1")
+	w.WriteHeader(http.StatusCreated)
+	_, _ = io.WriteString(w, "charged")
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func wantEffects(t testing.TB, u *upstream, want int64) {
+	t.Helper()
+	if got := u.effects.Load(); got != want {
+		t.Errorf("%d effects upstream, want %d", got, want)
+	}
+}
+
+func wantProblem(t testing.TB, a answer, status int, name string) {
+	t.Helper()
+	if a.status != status || a.problem() != name {
+		t.Errorf("got %d %q %s, want %d %s", a.status, a.problem(), a.body, status, name)
+	}
+}
+
+func TestASecondRequestGetsTheFirstAnswerAndMakesNoEffect(t *testing.T) {
+	up := startUpstream(t, created)
+	g := startGate(t, up.URL, nil)
+	first := g.send(t, http.MethodPost, "/charges?a=1&b", "k1", "{}")
+	second := g.send(t, http.MethodPost, "/charges?a=1&b", "k1", "{}")
+	if first.status != http.StatusCreated || first.body != "charged" || first.replayed() {
+		t.Errorf("the first got %+v", first)
+	}
+	if second.status != http.StatusCreated || second.body != "charged" || !second.replayed() || second.header.Get("Location") != "/charges/1" {
+		t.Errorf("the second got %+v", second)
+	}
+	wantProblem(t, g.send(t, http.MethodPost, "/charges?a=2", "k1", "{}"), http.StatusUnprocessableEntity, "mismatch")
+	wantProblem(t, g.send(t, http.MethodPost, "/charges", "", "{}"), http.StatusBadRequest, "key-missing")
+	wantEffects(t, up, 1)
+	if q := up.last.Load().URL.RawQuery; q != "a=1&b" {
+		t.Errorf("the upstream saw the query %q", q)
+	}
+}
+
+func TestManyAtOnceMakeOneEffect(t *testing.T) {
+	arrived, answerNow := make(chan struct{}), make(chan struct{})
+	up := startUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		close(arrived) // twice would panic, and break the answer
+		<-answerNow
+		created(w, r)
+	})
+	g := startGate(t, up.URL, nil)
+	first := make(chan answer, 1)
+	go func() {
+		a, err := g.try(t.Context(), http.MethodPost, "/charges", "k1", "{}")
+		if err != nil {
+			t.Error(err)
+		}
+		first <- a
+	}()
+	<-arrived
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			a, err := g.try(t.Context(), http.MethodPost, "/charges", "k1", "{}")
+			if err != nil || a.status != http.StatusConflict || a.problem() != "in-flight" || a.header.Get("Retry-After") == "" {
+				t.Errorf("a duplicate got %+v, %v", a, err)
+			}
+		})
+	}
+	group.Wait()
+	if n := g.gateway.Running(); n != 1 {
+		t.Errorf("%d requests are at work, want 1", n)
+	}
+	close(answerNow)
+	if a := <-first; a.status != http.StatusCreated {
+		t.Errorf("the first got %+v", a)
+	}
+	if a := g.send(t, http.MethodPost, "/charges", "k1", "{}"); !a.replayed() {
+		t.Errorf("a later one got %+v", a)
+	}
+	wantEffects(t, up, 1)
+}
+
+// TestAnUpstreamThatMayHaveActedIsNeverAskedAgain: whatever goes wrong after the request was sent, its key
+// is held, and the first caller is told what is known.
+func TestAnUpstreamThatMayHaveActedIsNeverAskedAgain(t *testing.T) {
+	half := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, "half")
+		panic(http.ErrAbortHandler)
+	}
+	for _, c := range []struct {
+		name    string
+		reply   http.HandlerFunc
+		body    string
+		status  int
+		problem string
+	}{
+		{"no answer", hangUp, "{}", http.StatusServiceUnavailable, "unknown"},
+		{"no answer to an empty body", hangUp, "", http.StatusServiceUnavailable, "unknown"},
+		{"half an answer", half, "{}", http.StatusServiceUnavailable, "unknown"},
+		{"an answer that takes too long", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "{}", http.StatusServiceUnavailable, "unknown"},
+		{"its own failure", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusInternalServerError) }, "{}", http.StatusInternalServerError, ""},
+		{"a gateway's failure behind it", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "{}", http.StatusBadGateway, ""},
+		{"a switch of protocols", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "Upgrade")
+			w.Header().Set("Upgrade", "websocket")
+			w.WriteHeader(http.StatusSwitchingProtocols)
+		}, "{}", http.StatusServiceUnavailable, "unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			up := startUpstream(t, c.reply)
+			g := startGate(t, up.URL, func(r *Route) {
+				if c.name == "an answer that takes too long" {
+					r.Timeout = 50 * time.Millisecond
+				}
+			})
+			wantProblem(t, g.send(t, http.MethodPost, "/charges", "k1", c.body), c.status, c.problem)
+			for range 2 {
+				wantProblem(t, g.send(t, http.MethodPost, "/charges", "k1", c.body), http.StatusConflict, "unresolved")
+			}
+			wantEffects(t, up, 1)
+			if n := len(g.log.access()); n != 3 {
+				t.Errorf("%d access lines, want one for each of the 3 requests", n)
+			}
+		})
+	}
+}
+
+func TestAnUpstreamThatCanNotBeDialledLeavesTheKeyFree(t *testing.T) {
+	up := startUpstream(t, created)
+	address := up.Listener.Addr().String()
+	up.Close()
+	g := startGate(t, "http://"+address, nil)
+	for range 2 {
+		a := g.send(t, http.MethodPost, "/charges", "k1", "{}")
+		wantProblem(t, a, http.StatusBadGateway, "upstream-unreachable")
+		if a.header.Get("Retry-After") != "1" {
+			t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+		}
+	}
+	wantProblem(t, g.send(t, http.MethodGet, "/charges", "", ""), http.StatusBadGateway, "upstream-unreachable")
+	if n := g.requests(t, Freed); n != 2 {
+		t.Errorf("%v requests are counted as freed, want 2", n)
+	}
+	if n := g.metric(t, `fifty_upstream_failures_total{kind="dial",route="/"}`); n != 2 {
+		t.Errorf("%v failed dials are counted, want 2", n)
+	}
+}
+
+func TestAnswersAreKeptByTheirStatus(t *testing.T) {
+	for status, again := range map[int]Outcome{
+		200: Replayed, 204: Replayed, 303: Replayed, 400: Replayed, 402: Replayed, 404: Replayed, 409: Replayed, 422: Replayed,
+		401: Executed, 408: Executed, 425: Executed, 429: Executed,
+		500: Unresolved, 503: Unresolved,
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			var replies atomic.Int64
+			up := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				if replies.Add(1) == 1 {
+					w.WriteHeader(status)
+				}
+			})
+			g := startGate(t, up.URL, nil)
+			g.Client().CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			if a := g.send(t, http.MethodPost, "/", "k", ""); a.status != status {
+				t.Errorf("the first got %d", a.status)
+			}
+			g.send(t, http.MethodPost, "/", "k", "")
+			if n := g.requests(t, again); n != 1 {
+				t.Errorf("the second was not %s; the log: %v", again, g.log.access())
+			}
+		})
+	}
+}
+
+// failing is a store whose calls can be made to fail.
+type failing struct {
+	idempotency.Store
+	claims, completions atomic.Bool
+}
+
+var errStore = errors.New("the store is down")
+
+func (f *failing) Claim(ctx context.Context, a []idempotency.Attempt) ([]idempotency.Claimed, error) {
+	if f.claims.Load() {
+		return nil, errStore
+	}
+	return f.Store.Claim(ctx, a)
+}
+
+func (f *failing) Complete(ctx context.Context, c []idempotency.Completion) ([]error, error) {
+	if f.completions.Load() {
+		return nil, errStore
+	}
+	return f.Store.Complete(ctx, c)
+}
+
+func TestWithoutTheStoreNothingIsRun(t *testing.T) {
+	up := startUpstream(t, created)
+	keys := &failing{Store: memory.New(memory.Config{}).Keys()}
+	keys.claims.Store(true)
+	g := startGateOn(t, up.URL, keys, nil)
+	if a := g.send(t, http.MethodGet, "/charges", "", ""); a.status != http.StatusCreated {
+		t.Errorf("a read, which needs no store, got %+v", a)
+	}
+	a := g.send(t, http.MethodPost, "/charges", "k1", "{}")
+	wantProblem(t, a, http.StatusServiceUnavailable, "store-unavailable")
+	wantEffects(t, up, 0)
+	keys.claims.Store(false)
+	if a := g.send(t, http.MethodPost, "/charges", "k1", "{}"); a.status != http.StatusCreated {
+		t.Errorf("once the store is back: %+v", a)
+	}
+}
+
+// TestAnAnswerThatCanNotBeKeptIsWithheld is H9.
+func TestAnAnswerThatCanNotBeKeptIsWithheld(t *testing.T) {
+	up := startUpstream(t, created)
+	keys := &failing{Store: memory.New(memory.Config{}).Keys()}
+	g := startGateOn(t, up.URL, keys, nil)
+	keys.completions.Store(true)
+	a := g.send(t, http.MethodPost, "/charges", "k1", "{}")
+	wantProblem(t, a, http.StatusServiceUnavailable, "unknown")
+	if strings.Contains(a.body, "charged") {
+		t.Errorf("the answer left before it was kept: %s", a.body)
+	}
+	keys.completions.Store(false)
+	if a := g.send(t, http.MethodPost, "/charges", "k1", "{}"); a.status != http.StatusConflict {
+		t.Errorf("a retry got %+v", a)
+	}
+	wantEffects(t, up, 1)
+	if n := g.metric(t, `fifty_events_total{event="idempotency.completion_failed"}`); n != 1 {
+		t.Errorf("%v failed completions are counted, want 1", n)
+	}
+}
+
+func TestWhatIsNotProtectedPassesAndIsCounted(t *testing.T) {
+	up := startUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Method+" "+r.URL.Path) })
+	g := startGate(t, up.URL+"/base", func(r *Route) { r.Key = KeyOptional })
+	for _, c := range []struct {
+		method, key, body string
+		outcome           Outcome
+		reason            string
+	}{
+		{http.MethodGet, "", "GET /base/x", Passed, ""},
+		{http.MethodGet, "k", "GET /base/x", Passed, ""},
+		{http.MethodPut, "k", "PUT /base/x", Unprotected, reasonMethod},
+		{http.MethodDelete, "", "DELETE /base/x", Unprotected, reasonMethod},
+		{http.MethodPost, "", "POST /base/x", Unprotected, reasonNoKey},
+	} {
+		before := g.requests(t, c.outcome)
+		unprotected := fmt.Sprintf(`fifty_unprotected_total{reason=%q,route="/"}`, c.reason)
+		var reason float64
+		if c.reason != "" {
+			reason = g.metric(t, unprotected)
+		}
+		for range 2 {
+			if a := g.send(t, c.method, "/x", c.key, ""); a.body != c.body || a.replayed() {
+				t.Errorf("%s with key %q got %+v", c.method, c.key, a)
+			}
+		}
+		if n := g.requests(t, c.outcome) - before; n != 2 {
+			t.Errorf("%s with key %q counts %v times as %s, want 2", c.method, c.key, n, c.outcome)
+		}
+		if c.reason != "" && g.metric(t, unprotected)-reason != 2 {
+			t.Errorf("%s with key %q is not counted as unprotected because of %s", c.method, c.key, c.reason)
+		}
+	}
+	if a := g.send(t, http.MethodPost, "/x", " ", ""); a.problem() != "key-invalid" {
+		t.Errorf("an empty key is not the same as none, and got %+v", a)
+	}
+}
+
+func TestAPathWithoutARouteIsRefused(t *testing.T) {
+	up := startUpstream(t, created)
+	g := startGate(t, up.URL, func(r *Route) { r.Path = "/charges" })
+	wantProblem(t, g.send(t, http.MethodPost, "/refunds", "k", ""), http.StatusNotFound, "no-route")
+	wantProblem(t, g.send(t, http.MethodPost, "/charges/", "k", ""), http.StatusNotFound, "no-route")
+	wantEffects(t, up, 0)
+}
+
+func TestTwoCallersWithOneKeyAreTwoIntents(t *testing.T) {
+	up := startUpstream(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("Authorization")) })
+	g := startGate(t, up.URL, func(r *Route) { r.Scope = ScopeRule{Kind: ScopeCredential, Header: "Authorization"} })
+	for _, who := range []string{"Bearer alice", "Bearer bob"} {
+		for range 2 {
+			if a := g.send(t, http.MethodPost, "/charges", "k1", "{}", "Authorization", who); a.body != who {
+				t.Errorf("%s got the answer of %s", who, a.body)
+			}
+		}
+	}
+	wantEffects(t, up, 2)
+	a := g.send(t, http.MethodPost, "/charges", "k1", "{}")
+	wantProblem(t, a, http.StatusUnauthorized, "scope-missing")
+	if !strings.Contains(a.body, "Authorization") {
+		t.Errorf("it does not say what is missing: %s", a.body)
+	}
+	if text := g.log.all.String(); strings.Contains(text, "alice") || strings.Contains(text, "bob") {
+		t.Errorf("a credential is in the log:\n%s", text)
+	}
+}
+
+func TestTheUpstreamSeesWhereARequestComesFrom(t *testing.T) {
+	up := startUpstream(t, created)
+	g := startGate(t, up.URL, nil)
+	g.send(t, http.MethodPost, "/a%2Fb/c", "k1", "{}",
+		"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "X-Other", "kept", "Expect", "100-continue")
+	r := up.last.Load()
+	for name, want := range map[string]string{
+		"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": strings.TrimPrefix(g.URL, "http://"), "X-Forwarded-Proto": "http",
+		"X-Other": "kept", "Expect": "", "Connection": "close",
+	} {
+		if got := r.Header.Get(name); got != want && name != "Connection" {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if !r.Close {
+		t.Error("the upstream is not told that no request follows on this connection")
+	}
+	if r.URL.EscapedPath() != "/a%2Fb/c" || r.Host != strings.TrimPrefix(up.URL, "http://") {
+		t.Errorf("the upstream saw %s on %s", r.URL.EscapedPath(), r.Host)
+	}
+}
+
+// TestAProtocolSwitchPassesOnOtherMethods: a web socket, say, works through the gateway.
+func TestAProtocolSwitchPassesOnOtherMethods(t *testing.T) {
+	up := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "echo")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		line, _ := in.ReadString('\n')
+		_, _ = io.WriteString(conn, line)
+		_ = conn.Close()
+	})
+	g := startGate(t, up.URL, nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL+"/socket", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", "echo")
+	resp, err := g.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	both, ok := resp.Body.(io.ReadWriteCloser)
+	if !ok || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("got %d and a %T", resp.StatusCode, resp.Body)
+	}
+	if _, err := io.WriteString(both, "hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(both); err != nil || string(text) != "hello\n" {
+		t.Errorf("got %q, %v", text, err)
+	}
+}

@@ -1,7 +1,10 @@
 package sqlite_test
 
 import (
+	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,5 +118,26 @@ func TestSQLiteWhatOneProcessSawExpiredIsExpiredForAll(t *testing.T) {
 	// The owner's own clock still says that it has its claim.
 	if lost, ok := errors.AsType[*idempotency.LostError](renew(t, other, c)); !ok {
 		t.Fatalf("the renewal got %v", lost)
+	}
+}
+
+func TestSQLiteSeeingAnExpiredClaimAgainWritesNothing(t *testing.T) {
+	clock := newHostClock()
+	var writes atomic.Int32
+	s := open(t, newFile(t), sqlite.Config{Now: clock.Now}.WithHook(func(_ context.Context, point string) {
+		if strings.HasSuffix(point, ".advance") {
+			writes.Add(1)
+		}
+	}))
+	win(t, s, attempt("a1", "k"))
+	clock.Add(time.Minute)
+	writes.Store(0)
+	for range 3 {
+		clock.Add(time.Second)
+		claim(t, s, attempt("a2", "k"))
+		find(t, s, "k")
+	}
+	if n := writes.Load(); n != 1 {
+		t.Errorf("the time was written %d times, and once is enough", n)
 	}
 }

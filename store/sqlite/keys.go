@@ -150,8 +150,8 @@ func (s *Store) instant(ctx context.Context, tx *sql.Tx, op string) (*instant, e
 	return t, nil
 }
 
-// keep writes the time down if something was decided by it. No later transaction goes by an earlier time,
-// in no process, whatever becomes of the host's clock.
+// keep writes the time down if something was decided by it. No later transaction goes by an earlier time, in
+// whatever process, whatever becomes of the host's clock.
 func (t *instant) keep(ctx context.Context) error {
 	if t.used <= t.mark {
 		return nil
@@ -221,7 +221,7 @@ func (t *instant) look(ctx context.Context, r idempotency.Request) (found stored
 		return stored{}, false, err
 	}
 	if found.record(t.now).Expired() {
-		t.used = max(t.used, t.now)
+		t.used = max(t.used, found.expires) // and no later, so that seeing it again writes nothing
 	}
 	return found, true, nil
 }

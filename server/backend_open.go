@@ -127,7 +127,7 @@ func unreachableDB(err error) bool {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	_, network := errors.AsType[net.Error](err)
+	_, network := errors.AsType[*net.OpError](err) // net.Error would take errors of files too
 	return network || errors.Is(err, context.DeadlineExceeded)
 }
 

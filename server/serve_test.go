@@ -1,0 +1,425 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"testing"
+	"time"
+)
+
+// served is a Serve under test.
+type served struct {
+	base, admin string // URLs
+	out         string // what it printed at the start
+	log         *lines
+	stop        context.CancelFunc
+	result      chan error
+	client      *http.Client
+}
+
+// serve starts Serve on free ports and waits until it takes requests. It is stopped at the test's end.
+func serve(t testing.TB, cfg ServeConfig) *served {
+	t.Helper()
+	s, out := begin(t, cfg)
+	select {
+	case s.out = <-out:
+	case err := <-s.result:
+		t.Fatalf("it did not start: %v", err)
+	}
+	s.base = find(t, s.out, `listening on (\S+)`)
+	s.admin = find(t, s.out, `admin on +(\S+)`)
+	return s
+}
+
+// begin starts Serve and returns before it is ready; out gets what it prints.
+func begin(t testing.TB, cfg ServeConfig) (*served, <-chan string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out := make(printed, 1)
+	s := &served{log: &lines{}, stop: cancel, result: make(chan error, 1), client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	cfg.Listen, cfg.Admin, cfg.Out = "127.0.0.1:0", "127.0.0.1:0", out
+	cfg.Log = slog.New(slog.NewJSONHandler(s.log, nil))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.result <- Serve(ctx, cfg)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return s, out
+}
+
+// printed passes on each write.
+type printed chan string
+
+func (p printed) Write(text []byte) (int, error) {
+	p <- string(text)
+	return len(text), nil
+}
+
+func find(t testing.TB, text, pattern string) string {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no %s in:\n%s", pattern, text)
+	}
+	return found[1]
+}
+
+func (s *served) get(t testing.TB, url string) (int, string) {
+	t.Helper()
+	resp, err := s.client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// TestTheTwoCurlLinesMakeOneCharge sends what the printed lines would, against each kind of database that
+// needs no server.
+func TestTheTwoCurlLinesMakeOneCharge(t *testing.T) {
+	for _, db := range []string{"memory:", "sqlite://" + filepath.Join(t.TempDir(), "fifty.db")} {
+		t.Run(strings.SplitN(db, ":", 2)[0], func(t *testing.T) {
+			s := serve(t, ServeConfig{DB: db})
+			lines := regexp.MustCompile(`(?m)^curl .*$`).FindAllString(s.out, -1)
+			if len(lines) != 2 {
+				t.Fatalf("%d curl lines in:\n%s", len(lines), s.out)
+			}
+			first, second := s.curl(t, lines[0]), s.curl(t, lines[1])
+			if first.status != http.StatusCreated || first.replayed() {
+				t.Errorf("the first line gave %+v", first)
+			}
+			if second.status != http.StatusCreated || !second.replayed() || second.body != first.body {
+				t.Errorf("the second line gave %+v after %+v", second, first)
+			}
+			if _, list := s.get(t, s.base+"/charges"); strings.Count(list, `"id"`) != 1 {
+				t.Errorf("the ledger: %s", list)
+			}
+		})
+	}
+}
+
+// curl does what one of the printed lines does.
+func (s *served) curl(t testing.TB, line string) answer {
+	t.Helper()
+	url := find(t, line, `^curl -i (\S+)`)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(find(t, line, `-d '([^']*)'`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range regexp.MustCompile(`-H '([^:]+): ([^']*)'`).FindAllStringSubmatch(line, -1) {
+		r.Header.Set(header[1], header[2])
+	}
+	resp, err := s.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+func TestARestartRemembersWhatWasAnswered(t *testing.T) {
+	db := "sqlite://" + filepath.Join(t.TempDir(), "fifty.db")
+	one := serve(t, ServeConfig{DB: db})
+	line := find(t, one.out, `(?m)^(curl .*)$`)
+	first := one.curl(t, line)
+	one.stop()
+	if err := <-one.result; err != nil {
+		t.Fatalf("it did not end well: %v", err)
+	}
+	two := serve(t, ServeConfig{DB: db})
+	again := two.curl(t, strings.Replace(line, one.base, two.base, 1))
+	if !again.replayed() || again.body != first.body {
+		t.Errorf("after the restart: %+v, before it: %+v", again, first)
+	}
+	if key := find(t, two.out, `Idempotency-Key: (\S+)'`); strings.Contains(line, key) {
+		t.Error("a new start prints a key that the database knows already")
+	}
+}
+
+func TestTheAdminListenerTellsHowItIs(t *testing.T) {
+	s := serve(t, ServeConfig{DB: "memory:"})
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/healthz": {200, "ok\n"},
+		"/readyz":  {200, "ready\n"},
+		"/metrics": {200, `fifty_unprotected_total{reason="no_key",route="/"} 0`},
+		"/":        {404, "this is the admin listener: /healthz, /readyz, /metrics\n"},
+	} {
+		if status, text := s.get(t, s.admin+path); status != want.status || !strings.Contains(text, want.text) {
+			t.Errorf("%s got %d %s", path, status, text)
+		}
+	}
+	// What an operator sees must not be open to clients.
+	if status, text := s.get(t, s.base+"/metrics"); status == http.StatusOK {
+		t.Errorf("clients see the metrics: %s", text)
+	}
+}
+
+func TestReadinessFollowsTheStore(t *testing.T) {
+	var down error
+	r := &readiness{log: slog.New(slog.DiscardHandler), store: func(context.Context) error { return down }}
+	h := admin(r, NewMetrics())
+	for _, c := range []struct {
+		why    string
+		down   error
+		status int
+		text   string
+	}{
+		{"starting", nil, 503, "starting\n"},
+		{"", nil, 200, "ready\n"},
+		{"", errors.New("secret address"), 503, "the database can't be reached\n"},
+		{"draining", nil, 503, "draining\n"},
+	} {
+		r.set(c.why)
+		down = c.down
+		if status, text := record(h, "/readyz"); status != c.status || text != c.text {
+			t.Errorf("%+v: got %d %q", c, status, text)
+		}
+	}
+}
+
+// working is an upstream that reports when a request is at work, and answers when it is let.
+type working struct {
+	*upstream
+	arrived, finish chan struct{}
+}
+
+func startWorking(t testing.TB) *working {
+	t.Helper()
+	w := &working{arrived: make(chan struct{}, 10), finish: make(chan struct{})}
+	w.upstream = startUpstream(t, func(rw http.ResponseWriter, r *http.Request) {
+		w.arrived <- struct{}{}
+		<-w.finish
+		created(rw, r)
+	})
+	return w
+}
+
+// post sends a keyed request through s, and returns where its answer will be.
+func (s *served) post(t testing.TB) <-chan answer {
+	t.Helper()
+	got := make(chan answer, 1)
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, s.base+"/charges", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Idempotency-Key", "k1")
+	go func() {
+		resp, err := s.client.Do(r)
+		if err != nil {
+			got <- answer{body: err.Error()}
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		text, _ := io.ReadAll(resp.Body)
+		got <- answer{resp.StatusCode, resp.Header, string(text)}
+	}()
+	return got
+}
+
+func TestADrainFinishesWhatIsAtWork(t *testing.T) {
+	up := startWorking(t)
+	cfg, err := ProxyConfig(up.URL, ScopeRule{Kind: ScopeConstant, Constant: "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, ServeConfig{Config: cfg, DB: "memory:"})
+	got := s.post(t)
+	<-up.arrived
+	s.stop()
+	eventually(t, "the public listener closes", func() bool {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	if status, text := s.get(t, s.admin+"/readyz"); status != http.StatusServiceUnavailable || text != "draining\n" {
+		t.Errorf("/readyz got %d %q", status, text)
+	}
+	if status, _ := s.get(t, s.admin+"/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz got %d: an orchestrator would end the process amid its work", status)
+	}
+	select {
+	case err := <-s.result:
+		t.Fatalf("it ended (%v) while a request was at work", err)
+	default:
+	}
+	close(up.finish)
+	if a := <-got; a.status != http.StatusCreated || a.body != "charged" {
+		t.Errorf("the request at work got %+v", a)
+	}
+	if err := <-s.result; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestADrainThatIsOverSaysWhatIsUnknown: at the end of the time, and at the second signal.
+func TestADrainThatIsOverSaysWhatIsUnknown(t *testing.T) {
+	for _, how := range []string{"time", "hurry"} {
+		t.Run(how, func(t *testing.T) {
+			up := startWorking(t)
+			cfg, err := ProxyConfig(up.URL, ScopeRule{Kind: ScopeConstant, Constant: "all"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			hurry := make(chan struct{})
+			with := ServeConfig{Config: cfg, DB: "memory:", Hurry: hurry}
+			if how == "time" {
+				with.Drain = time.Millisecond
+			}
+			s := serve(t, with)
+			got := s.post(t)
+			<-up.arrived
+			s.stop()
+			if how == "hurry" {
+				close(hurry)
+			}
+			unfinished, ok := errors.AsType[*UnfinishedError](<-s.result)
+			if !ok || unfinished.Requests != 1 {
+				t.Errorf("it ended with %v", unfinished)
+			}
+			if a := <-got; a.status != 0 {
+				t.Errorf("the client got %+v, though nothing is known", a)
+			}
+			close(up.finish)
+		})
+	}
+}
+
+func TestAServeThatCanNotStartSaysWhatToDo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	dir := t.TempDir()
+	write(t, dir, "file", "")
+	garbage := write(t, dir, "garbage.pem", "no PEM")
+	folder := filepath.Join(dir, "folder.db")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const password = "hunter2"
+	for _, c := range []struct {
+		name string
+		cfg  ServeConfig
+		want string
+	}{
+		{"an address that is taken", ServeConfig{Listen: taken.Addr().String()}, taken.Addr().String() + " is in use; end the program that has it"},
+		{"an admin address that is taken", ServeConfig{Listen: "127.0.0.1:0", Admin: taken.Addr().String()}, "--admin " + taken.Addr().String() + " is in use"},
+		{"no address", ServeConfig{Listen: "here"}, "write HOST:PORT, such as 127.0.0.1:8080"},
+		{"a certificate without its key", ServeConfig{TLSCert: "a"}, "--tls-cert and --tls-key belong together"},
+		{"no certificate", ServeConfig{TLSCert: garbage, TLSKey: garbage}, "can't be used"},
+		{"no kind of database", ServeConfig{DB: "oracle://x"}, `"oracle" is not a kind of database that is known; write sqlite://PATH, postgres://USER@HOST/NAME or memory:`},
+		{"a database without a scheme", ServeConfig{DB: password}, "the URL has no scheme; write"},
+		{"a memory with a name", ServeConfig{DB: "memory:x"}, "takes nothing after the colon"},
+		{"a file without its name", ServeConfig{DB: "sqlite://"}, "is sqlite:// and the path of a file"},
+		{"a file with options", ServeConfig{DB: "sqlite://a?b"}, "without options"},
+		{"a folder as a file", ServeConfig{DB: "sqlite://" + folder}, "folder"},
+		{"a file in no folder", ServeConfig{DB: "sqlite://" + filepath.Join(dir, "absent", "x.db")}, "make the folder"},
+		{"a file in a file", ServeConfig{DB: "sqlite://" + filepath.Join(dir, "file", "x.db")}, filepath.Join(dir, "file")},
+		{"a broken URL", ServeConfig{DB: "postgres://u:" + password + "#x@h:port/db"}, "are written as %2F"},
+		{"a broken option", ServeConfig{DB: "postgres://u:" + password + "@h/db?sslmode=what"}, "the options of postgres://u@h/db can't be used"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.cfg.Listen == "" {
+				c.cfg.Listen = "127.0.0.1:0"
+			}
+			if c.cfg.Admin == "" {
+				c.cfg.Admin = "127.0.0.1:0"
+			}
+			c.cfg.Log = slog.New(slog.DiscardHandler)
+			err := Serve(t.Context(), c.cfg)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), password) {
+				t.Errorf("the password is told: %v", err)
+			}
+		})
+	}
+}
+
+func TestASandboxAloneServesAndEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, result := make(printed, 1), make(chan error, 1)
+	go func() {
+		result <- ServeSandbox(ctx, SandboxConfig{Listen: "127.0.0.1:0", DB: "memory:", Out: out, Log: slog.New(slog.DiscardHandler)})
+	}()
+	var text string
+	select {
+	case text = <-out:
+	case err := <-result:
+		t.Fatal(err)
+	}
+	s := &served{client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	if status, list := s.get(t, find(t, text, `listening on (\S+)`)+"/charges"); status != http.StatusOK || !strings.Contains(list, "charges") {
+		t.Errorf("got %d %s", status, list)
+	}
+	cancel()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMigrationsArePrintedForEachDatabase(t *testing.T) {
+	for db, want := range map[string]string{"sqlite://x": "fifty_keys", "postgres:": "keys"} {
+		var b bytes.Buffer
+		if err := WriteMigrations(&b, db); err != nil || !strings.Contains(strings.ToLower(b.String()), "create table") || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %v\n%s", db, err, &b)
+		}
+	}
+	for db, want := range map[string]string{"memory:": "has no tables", "x": "names no kind"} {
+		if err := WriteMigrations(io.Discard, db); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", db, err)
+		}
+	}
+}
+
+// eventually waits for something that another goroutine brings about.
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func record(h http.Handler, path string) (int, string) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}

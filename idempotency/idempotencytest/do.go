@@ -193,10 +193,10 @@ var doCases = []claim{
 		w.replays(keys, req, answerOf("the answer"))
 	}},
 	{"in every order one of two Do runs", func(w *world) {
-		w.race(ordersOfDo, func() interleave.Case { return w.twoDo(nil) })
+		w.race(ofDo, func() interleave.Case { return w.twoDo(nil) })
 	}},
 	{"in every order one of two Do runs, and none after it failed", func(w *world) {
-		w.race(ordersOfDo, func() interleave.Case { return w.twoDo(errWork) })
+		w.race(ofDo, func() interleave.Case { return w.twoDo(errWork) })
 	}},
 }
 

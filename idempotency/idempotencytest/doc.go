@@ -1,20 +1,32 @@
 // Package idempotencytest proves that a store of keys keeps its contract: Run for every
-// [idempotency.Store], RunTx for every [idempotency.TxStore]. A store package calls them from its tests.
+// [idempotency.Store], RunTx for every [idempotency.TxStore]. A store package calls them from its tests:
+//
+//	func TestContract(t *testing.T) {
+//		db := open(t)
+//		idempotencytest.Run(t, func(tb testing.TB, hook idempotencytest.Hook) idempotency.Store {
+//			return newStore(db, hook)
+//		}, idempotencytest.Features{})
+//	}
 //
 // Races are not left to luck. A store calls a [Hook] just before each of its statements; the suite stops
 // each caller there, and runs the calls of two or three callers in every possible order. What it says
-// about a race, it has seen under each of those orders, and a failure prints the order, so that it can be
-// run again.
+// about a race, it has seen under each of those orders. Where a store has so many statements that all
+// orders would take minutes, the suite runs as many as it says, and of the rest all those in which nobody
+// is interrupted more than twice in all. A failure prints its order, for [Features].Schedule to replay.
 //
 // A suite that can't fail proves nothing, so a store package also breaks its own store on purpose, one
-// condition at a time, and asserts with [Catch] or [CatchTx] that the suite notices each.
+// condition at a time, and asserts with [Catch] or [CatchTx] that the suite notices each. Whether a fault
+// is caught must not depend on how quick the machine is: give it [Features].Blocked, or a generous Grace.
+//
+// What it does not prove: that the store's clock, and not the host's, decides an expiry, unless the store's
+// clock can be moved ([Features].Advance); and nothing about a store that is stopped, or a reply that is lost.
 //
 // # Files
 //
 //   - suite.go: Run, RunTx and what they need; catch.go: Catch and CatchTx
-//   - case.go, world.go: what a case is, and what it has at hand
+//   - case.go: what a case is; world.go, txworld.go: what it has at hand
 //   - claims.go, expiry.go, complete.go, answers.go, batch.go: cases of one caller
-//   - races.go: cases of several callers in every order
+//   - races.go, racing.go: cases of several callers in every order
 //   - do.go: cases through idempotency.Keys
-//   - tx.go, dotx.go, txraces.go, txn.go: cases with transactions
+//   - txn.go, tx.go, dotx.go, txraces.go: cases with transactions
 package idempotencytest

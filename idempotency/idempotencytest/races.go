@@ -93,11 +93,11 @@ func (w *world) oneWinner(before int64, attempts []idempotency.Attempt, results 
 // request and the token that it had.
 func (w *world) raceForOne(n int, begin func() (idempotency.Request, int64)) {
 	w.Helper()
-	schedulesMin := ordersOfTwo
+	size := ofTwo
 	if n > 2 {
-		schedulesMin = ordersOfThree
+		size = ofThree
 	}
-	w.race(schedulesMin, func() interleave.Case {
+	w.race(size, func() interleave.Case {
 		req, token := begin()
 		attempts, results := make([]idempotency.Attempt, n), make([]asked, n)
 		c := interleave.Case{Check: func() error { return w.oneWinner(token, attempts, results) }}
@@ -131,7 +131,7 @@ var raceCases = []claim{
 	{"in every order one of two takeovers wins", func(w *world) { w.raceForOne(2, w.abandoned) }},
 	{"in every order one of three takeovers wins", func(w *world) { w.raceForOne(3, w.abandoned) }},
 	{"in every order two intents with one key have one winner", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			req := w.request()
 			attempts := []idempotency.Attempt{attempt(req), attempt(otherIntent(req))}
 			results := make([]asked, 2)
@@ -143,18 +143,18 @@ var raceCases = []claim{
 	}},
 	{"in every order an attempt that is sent twice has one claim", func(w *world) {
 		for _, begin := range []func() (idempotency.Request, int64){w.fresh, w.freed, w.abandoned} {
-			w.race(ordersOfTwo, func() interleave.Case {
+			w.race(ofTwo, func() interleave.Case {
 				req, token := begin()
 				return w.sentTwice(resumable(req), token)
 			})
 		}
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			a := attempt(w.request())
 			return w.sentTwice(a, w.expired(a).Token)
 		})
 	}},
 	{"in every order an attempt's own expired claim goes to it or to one taker", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			mine := resumable(w.request())
 			rec := w.expired(mine)
 			attempts := []idempotency.Attempt{mine, resumable(rec.Request)}
@@ -167,14 +167,14 @@ var raceCases = []claim{
 	}},
 	{"in every order a takeover and the old owner's late result exclude each other", func(w *world) {
 		for _, state := range []idempotency.State{idempotency.Done, idempotency.Unknown} {
-			w.race(ordersOfTwo, func() interleave.Case { return w.takeoverAgainst(state) })
+			w.race(ofTwo, func() interleave.Case { return w.takeoverAgainst(state) })
 		}
 	}},
 	{"in every order a takeover takes what it saw, and not what became of it", func(w *world) {
-		w.race(ordersOfTwo, w.takeoverAgainstSuccessor)
+		w.race(ofTwo, w.takeoverAgainstSuccessor)
 	}},
 	{"in every order a takeover and the old owner's renewal exclude each other", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			rec := w.expired(resumable(w.request()))
 			taker := resumable(rec.Request)
 			var took asked
@@ -191,7 +191,7 @@ var raceCases = []claim{
 		})
 	}},
 	{"in every order a duplicate of a claim that is being completed sees it in flight or done", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			rec := w.win(attempt(w.request()))
 			want := ended(rec, idempotency.Done, "the answer")
 			var dup asked
@@ -217,10 +217,10 @@ var raceCases = []claim{
 		})
 	}},
 	{"in every order a claim on a key that is being freed wins or sees it in flight", func(w *world) {
-		w.race(ordersOfTwo, w.claimAgainstFree)
+		w.race(ofTwo, w.claimAgainstFree)
 	}},
 	{"in every order two completions of one claim leave one answer", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			rec := w.win(attempt(w.request()))
 			errs := make([]error, 2)
 			c := interleave.Case{Check: func() error {
@@ -241,7 +241,7 @@ var raceCases = []claim{
 		})
 	}},
 	{"in every order an answer outlives its owner's unknown", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			rec := w.win(attempt(w.request()))
 			want := ended(rec, idempotency.Done, "the answer")
 			var done, unknown error
@@ -260,7 +260,7 @@ var raceCases = []claim{
 		})
 	}},
 	{"in every order an answer outlives its owner's renewal", func(w *world) {
-		w.race(ordersOfTwo, func() interleave.Case {
+		w.race(ofTwo, func() interleave.Case {
 			rec := w.win(attempt(w.request()))
 			want := ended(rec, idempotency.Done, "the answer")
 			var done, renewed error
@@ -282,6 +282,6 @@ var raceCases = []claim{
 		})
 	}},
 	{"in every order two batches that cross have one winner a key", func(w *world) {
-		w.race(ordersOfTwo, w.crossingBatches)
+		w.race(ofBatches, w.crossingBatches)
 	}},
 }

@@ -20,45 +20,45 @@ type arrival struct {
 func txRaceCases[Tx any]() []txClaim[Tx] {
 	return []txClaim[Tx]{
 		{"in every order two InTx leave one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, func() interleave.Case {
+			w.race(ofInTx, func() interleave.Case {
 				keys, req := w.newTxKeys(), w.request()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byInTx(keys, req, nil))
 			})
 		}},
 		{"in every order two DoTx leave one effect and one answer", func(w *txWorld[Tx]) {
 			for _, level := range []txn.Isolation{txn.DefaultIsolation, txn.Serializable} {
-				w.race(ordersOfTx, func() interleave.Case {
+				w.race(ofDoTx, func() interleave.Case {
 					keys, req := w.newTxKeys(), w.request()
 					return w.oneEffect(keys, req, 1, w.byDoTx(keys, req, level), w.byDoTx(keys, req, level))
 				})
 			}
 		}},
 		{"in every order InTx and DoTx leave one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, func() interleave.Case {
+			w.race(ofDoTx, func() interleave.Case {
 				keys, req := w.newTxKeys(), w.request()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byDoTx(keys, req, txn.DefaultIsolation))
 			})
 		}},
 		{"in every order InTx and Do run once and have one answer", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, func() interleave.Case {
+			w.race(ofInTx, func() interleave.Case {
 				keys, req := w.newTxKeys(), w.request()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byDo(keys, req))
 			})
 		}},
 		{"in every order an InTx that fails leaves the key to the other", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, w.failingAgainstGood)
+			w.race(ofInTx, w.failingAgainstGood)
 		}},
 		{"in every order an InTx that refuses and one that does not agree on one answer", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, w.refusingAgainstGood)
+			w.race(ofInTx, w.refusingAgainstGood)
 		}},
 		{"in every order an InTx that is sent twice leaves one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, w.sentTwiceTx)
+			w.race(ofInTx, w.sentTwiceTx)
 		}},
 		{"in every order a takeover by InTx and the old owner's late result exclude each other", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, w.takeoverByInTx)
+			w.race(ofInTx, w.takeoverByInTx)
 		}},
 		{"in every order two InTx on a free key leave one effect and one answer", func(w *txWorld[Tx]) {
-			w.race(ordersOfTx, func() interleave.Case {
+			w.race(ofInTx, func() interleave.Case {
 				keys := w.newTxKeys()
 				req, _ := w.freed()
 				return w.oneEffect(keys, req, 1, w.byInTx(keys, req, nil), w.byInTx(keys, req, nil))

@@ -21,16 +21,6 @@ const (
 	patience   = 10 * time.Second // for what must happen; it is never waited out unless it doesn't
 	few        = 2                // interruptions in the orders of a race that has too many of them
 
-	// Up to how many orders a race of two is run in all of them, and one of three.
-	ordersMaxTwo   = 200
-	ordersMaxThree = 20
-
-	// What the races of the plainest right store have at least: a hook per call, and those of the work.
-	ordersOfTwo   = 2
-	ordersOfThree = 6
-	ordersOfDo    = 4
-	ordersOfTx    = 5
-
 	owner = "conformance-host/42" // of every attempt
 )
 
@@ -250,16 +240,27 @@ func ended(rec idempotency.Record, state idempotency.State, text string) idempot
 	return rec
 }
 
-// race runs callers in every order, or where those are too many in every order with few interruptions.
-// At least schedulesMin orders must be possible.
-func (w *world) race(schedulesMin int, newCase func() interleave.Case) {
+// size is how many orders a race has.
+type size struct {
+	min int // with the plainest right store: a hook per call, and those of the work
+	all int // up to so many orders all are run, and then those with few interruptions
+}
+
+var (
+	ofTwo     = size{min: 2, all: 200}
+	ofThree   = size{min: 6, all: 20}
+	ofBatches = size{min: 2, all: 20}
+	ofDo      = size{min: 4, all: 200}
+	ofInTx    = size{min: 5, all: 100}
+	ofDoTx    = size{min: 5, all: 50} // each hook of the store, and savepoints
+)
+
+// race runs callers in every order, or in those of its size.
+func (w *world) race(sz size, newCase func() interleave.Case) {
 	w.Helper()
-	ordersMax := ordersMaxTwo
-	if schedulesMin == ordersOfThree {
-		ordersMax = ordersMaxThree
-	}
 	report, err := interleave.Explore(w.ctx, interleave.Options{
-		SchedulesMin: schedulesMin, PreemptionsMax: few, OrdersMax: ordersMax, Grace: w.f.Grace, Blocked: w.f.Blocked, Schedule: w.f.Schedule,
+		SchedulesMin: sz.min, OrdersMax: sz.all, PreemptionsMax: few,
+		Grace: w.f.Grace, Blocked: w.f.Blocked, Schedule: w.f.Schedule,
 	}, func(int) interleave.Case { return newCase() })
 	if err != nil {
 		w.Errorf("%v", err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type Backend struct {
 	check   func(ctx context.Context) (warnings []string, err error)
 	ledger  func(ctx context.Context) (sandbox.Ledger, error)
 	close   func() error
+	wait    time.Duration // BackendWaitMax, unless a test is in a hurry
 }
 
 // URLError says that a database URL can't be used. Nothing was opened.
@@ -98,7 +100,7 @@ func WriteMigrations(w io.Writer, dbURL string) error {
 // answers can be lost are warned about.
 func (b *Backend) Prepare(ctx context.Context, log *slog.Logger) error {
 	policy := retry.Policy{
-		Base: 100 * time.Millisecond, Cap: backendWaitCap, ElapsedMax: BackendWaitMax, AttemptsMax: 1000,
+		Base: 100 * time.Millisecond, Cap: backendWaitCap, ElapsedMax: b.wait, AttemptsMax: 1000,
 		Idempotent: true, Retryable: unreachableDB,
 	}
 	told := false
@@ -108,7 +110,7 @@ func (b *Backend) Prepare(ctx context.Context, log *slog.Logger) error {
 		err := b.migrate(ctx)
 		if err != nil && unreachableDB(err) && !told {
 			told = true
-			log.WarnContext(ctx, "the database can't be reached yet; trying again", "database", b.Name, "for", BackendWaitMax, "error", err)
+			log.WarnContext(ctx, "the database can't be reached yet; trying again", "database", b.Name, "for", b.wait, "error", err)
 		}
 		return err
 	})
@@ -170,11 +172,26 @@ type BackendError struct {
 }
 
 func (e *BackendError) Error() string {
-	text := "database " + e.Name + ": " + e.Cause.Error()
+	cause := e.Cause
+	if exhausted, ok := errors.AsType[*retry.ExhaustedError](cause); ok {
+		cause = exhausted.Err
+	}
+	text := "database " + e.Name + ": " + oneLine(cause.Error())
 	if e.Hint != "" {
 		text += "; " + e.Hint
 	}
 	return text
+}
+
+// oneLine joins the lines of a driver's error, each once.
+func oneLine(text string) string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(kept, line) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, " ")
 }
 
 // Unwrap returns the cause.

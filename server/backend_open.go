@@ -35,6 +35,7 @@ func openMemory() *Backend {
 		check:   noWarnings,
 		ledger:  func(context.Context) (sandbox.Ledger, error) { return ledger, nil },
 		close:   func() error { return nil },
+		wait:    BackendWaitMax,
 	}
 }
 
@@ -53,6 +54,7 @@ func openSQLite(ctx context.Context, path string) (*Backend, error) {
 			return sandbox.NewSQL(ctx, store.DB(), sandbox.SQLite)
 		},
 		close: store.Close,
+		wait:  BackendWaitMax,
 	}, nil
 }
 
@@ -94,6 +96,7 @@ func openPostgres(ctx context.Context, dbURL string) (*Backend, error) {
 			pool.Close()
 			return err
 		},
+		wait: BackendWaitMax,
 	}, nil
 }
 

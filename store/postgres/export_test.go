@@ -1,6 +1,9 @@
 package postgres
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // SetHook makes fn see every round trip before it is sent.
 func (s *Store[Tx]) SetHook(fn func(ctx context.Context, point string)) { s.hook.before = fn }
@@ -20,3 +23,18 @@ type Statements statements
 
 // Newest is the version of the tables that this program knows.
 func Newest() int { return len(migrations()) }
+
+// Replace changes the text of the statement called name, and says whether old was in it.
+func (sql *Statements) Replace(name, old, replacement string) bool {
+	for _, st := range []*statement{
+		&sql.claimInsert, &sql.claimLook, &sql.claimTake, &sql.claimTxInsert, &sql.claimTxLook, &sql.claimTxTake,
+		&sql.renew, &sql.complete, &sql.find, &sql.enterKey, &sql.answer, &sql.answerOver,
+		&sql.claimSavepoint, &sql.claimUndo, &sql.claimRelease, &sql.undo,
+	} {
+		if st.name == name && strings.Contains(st.text, old) {
+			st.text = strings.Replace(st.text, old, replacement, 1)
+			return true
+		}
+	}
+	return false
+}

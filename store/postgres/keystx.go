@@ -149,18 +149,19 @@ func (k Keys[Tx]) CompleteTx(ctx context.Context, tx Tx, c idempotency.Completio
 			return err
 		}
 	}
-	if err := q.run(ctx, s.claimRelease.with(), complete); err != nil {
+	if err := q.run(ctx, complete); err != nil {
 		return err
 	}
-	if complete.rows == 1 {
-		return nil
+	if complete.rows == 0 {
+		var row record
+		if err := q.run(ctx, s.find.with(c.Claim.Scope, c.Claim.Key).into(row.columns()...)); err != nil {
+			return err
+		}
+		if lost := notCompleted(row, c); lost != nil {
+			return lost // the savepoint stays: it is the owner's
+		}
+		return nil // said before, and the savepoint is gone since
 	}
-	var row record
-	if err := q.run(ctx, s.find.with(c.Claim.Scope, c.Claim.Key).into(row.columns()...)); err != nil {
-		return err
-	}
-	if lost := notCompleted(row, c); lost != nil {
-		return lost
-	}
-	return nil
+	// Claims in one transaction may be nested, so each takes its own savepoint away.
+	return q.run(ctx, s.claimRelease.with())
 }

@@ -15,18 +15,18 @@ type relay struct {
 	wg       sync.WaitGroup
 
 	mu    sync.Mutex
-	fault fault
+	next  loss
 	held  chan struct{} // closed when a held request may go on
 	conns []net.Conn
 }
 
-// fault strikes once, at the next bytes that pass.
-type fault int
+// loss strikes once, at the next bytes that pass.
+type loss int
 
 const (
-	none       fault = iota
-	loseReply        // the server has answered; the client never hears it, and the connection is gone
-	holdTheAsk       // the client's connection is gone, its request comes to the server later
+	none       loss = iota
+	loseReply       // the server has answered; the client never hears it, and the connection is gone
+	holdTheAsk      // the client's connection is gone, its request comes to the server later
 )
 
 // newRelay returns a relay and the URL that leads through it.
@@ -72,7 +72,7 @@ func (r *relay) accept() {
 }
 
 // pass copies from one side to the other until strike's turn comes.
-func (r *relay) pass(from, to, client net.Conn, strike fault) {
+func (r *relay) pass(from, to, client net.Conn, strike loss) {
 	defer to.Close()
 	buffer := make([]byte, 64<<10)
 	for {
@@ -106,19 +106,19 @@ func (r *relay) cut() {
 	}
 }
 
-func (r *relay) arm(f fault) {
+func (r *relay) arm(f loss) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.fault = f
+	r.next = f
 }
 
-func (r *relay) strikes(f fault) bool {
+func (r *relay) strikes(f loss) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fault != f {
+	if r.next != f {
 		return false
 	}
-	r.fault = none
+	r.next = none
 	return true
 }
 

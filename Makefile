@@ -35,7 +35,9 @@ race: ## test everything with the race detector (needs a C compiler)
 	@scripts/needs.sh
 	CGO_ENABLED=1 $(GO) test -race -timeout 25m $(TESTFLAGS) ./...
 
-lint: ## the linters: floors, errors, lengths, formatting
+lint: ## the linters: floors, errors, lengths, formatting, a tidy go.mod
+	@echo "lint: go mod tidy -diff"
+	@$(GO) mod tidy -diff || { echo "lint: go.mod or go.sum is not tidy: run go mod tidy" >&2; exit 1; }
 	@tool="$$(scripts/tool.sh golangci-lint)" && \
 	scripts/lint_test.sh "$$tool" && \
 	echo "lint: golangci-lint run ./..." && \

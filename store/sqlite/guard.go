@@ -17,15 +17,16 @@ import (
 // connector makes watched connections.
 type connector struct {
 	driver.Connector
-	reused map[string]bool // statements to keep prepared
+	reused map[string]bool                // statements to keep prepared
+	nested func(ctx context.Context) bool // ctx belongs to a transaction that the next one would wait for
 }
 
-func newConnector(dsn string, reused map[string]bool) (driver.Connector, error) {
+func newConnector(dsn string, reused map[string]bool, nested func(context.Context) bool) (driver.Connector, error) {
 	plain, err := modernc.NewConnector(dsn)
 	if err != nil {
 		return nil, err
 	}
-	return &connector{plain, reused}, nil
+	return &connector{plain, reused, nested}, nil
 }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -37,7 +38,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, errors.Join(errors.New("sqlite: the driver's connection lacks what this package needs"), inner.Close())
 	}
-	conn := &watched{fullConn: full, reused: c.reused, prepared: map[string]driver.Stmt{}}
+	conn := &watched{fullConn: full, from: c, prepared: map[string]driver.Stmt{}}
 	full.RegisterRollbackHook(func() { conn.undone = true })
 	return conn, nil
 }
@@ -59,7 +60,7 @@ type fullConn interface {
 // watched is a connection. Like every driver's, it is used by one goroutine at a time.
 type watched struct {
 	fullConn
-	reused   map[string]bool
+	from     *connector
 	prepared map[string]driver.Stmt
 
 	open     bool  // a transaction was begun and not ended
@@ -91,6 +92,9 @@ func (c *watched) saw(err error) error {
 }
 
 func (c *watched) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	if !opts.ReadOnly && c.from.nested(ctx) {
+		return nil, ErrNested
+	}
 	tx, err := c.fullConn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
@@ -113,7 +117,7 @@ func (c *watched) ExecContext(ctx context.Context, query string, args []driver.N
 	if err := c.refusal(); err != nil {
 		return nil, err
 	}
-	if !c.reused[query] {
+	if !c.from.reused[query] {
 		r, err := c.fullConn.ExecContext(ctx, query, args)
 		return r, c.saw(err)
 	}
@@ -129,7 +133,7 @@ func (c *watched) QueryContext(ctx context.Context, query string, args []driver.
 	if err := c.refusal(); err != nil {
 		return nil, err
 	}
-	if !c.reused[query] {
+	if !c.from.reused[query] {
 		rows, err := c.fullConn.QueryContext(ctx, query, args)
 		return rows, c.saw(err)
 	}

@@ -138,7 +138,8 @@ type instant struct {
 	now   int64
 	mark  int64 // as it stands in the file
 	floor int64 // tokens up to here may have been used by keys whose rows are gone
-	used  int64 // the time that a decision was based on; zero when there was none
+	used  int64 // the latest time that an expiry was set or judged by; zero when there was none
+	seen  int64 // of that, what an expiry was judged by
 }
 
 func (s *Store) instant(ctx context.Context, tx *sql.Tx, op string) (*instant, error) {
@@ -221,7 +222,8 @@ func (t *instant) look(ctx context.Context, r idempotency.Request) (found stored
 		return stored{}, false, err
 	}
 	if found.record(t.now).Expired() {
-		t.used = max(t.used, found.expires) // and no later, so that seeing it again writes nothing
+		t.seen = max(t.seen, found.expires) // and no later, so that seeing it again writes nothing
+		t.used = max(t.used, t.seen)
 	}
 	return found, true, nil
 }

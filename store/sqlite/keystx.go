@@ -67,6 +67,7 @@ func (k Keys) InTx(
 		if claimed, err = t.claim(ctx, a); err != nil {
 			return err
 		}
+		t.used = t.seen // no lease of this claim outlives the transaction
 		if err := t.keep(ctx); err != nil || !claimed.Won {
 			return err
 		}

@@ -175,7 +175,7 @@ func (s *Store) pool(path string, conns int, pragmas ...string) (*sql.DB, error)
 	if filepath.VolumeName(path) != "" {
 		name = "/" + name
 	}
-	c, err := newConnector("file:"+name+"?"+q.Encode(), s.sql.reused())
+	c, err := newConnector("file:"+name+"?"+q.Encode(), s.sql.reused(), s.nested)
 	if err != nil {
 		return nil, err
 	}
@@ -185,9 +185,9 @@ func (s *Store) pool(path string, conns int, pragmas ...string) (*sql.DB, error)
 	return db, nil
 }
 
-// walTries bounds how often Open asks for the write-ahead log, which is refused while another process is
-// doing the same.
-const walTries = 100
+// logMax bounds how long Open asks for the write-ahead log, which is refused while another process is doing
+// the same or, in a file that has none yet, reads.
+const logMax = 10 * time.Second
 
 // prepareFile makes the file if need be, and sees to it that it can be written and has a write-ahead log.
 func (s *Store) prepareFile(ctx context.Context, path string, isNew bool) error {
@@ -219,21 +219,23 @@ func writable(conn any) error {
 
 // useLog switches the file to the write-ahead log, which it stays in, and asks again while others do the same.
 func useLog(ctx context.Context, conn *sql.Conn) error {
-	var err error
-	for range walTries {
+	limited, cancel := context.WithTimeout(ctx, logMax)
+	defer cancel()
+	for {
 		var mode string
-		err = conn.QueryRowContext(ctx, `PRAGMA journal_mode = WAL`).Scan(&mode)
-		if err == nil && mode != "wal" {
+		err := conn.QueryRowContext(limited, `PRAGMA journal_mode = WAL`).Scan(&mode)
+		switch {
+		case err == nil && mode != "wal":
 			return fmt.Errorf("its file system has no write-ahead log (journal mode %s); use a local disk", mode)
+		case err == nil:
+			return nil
+		case classify(err) == txn.Retryable && pause(limited, 10*time.Millisecond) == nil:
+			continue
+		case limited.Err() != nil && ctx.Err() == nil:
+			return fmt.Errorf("others kept the file from getting a write-ahead log for %v: %w", logMax, err)
 		}
-		if err == nil || classify(err) != txn.Retryable {
-			return err
-		}
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			return err
-		}
+		return cause(ctx, err)
 	}
-	return err
 }
 
 // pause waits for d or until ctx is done.
@@ -251,7 +253,8 @@ func pause(ctx context.Context, d time.Duration) error {
 // DB returns connections to the same file for tables of your own. Its transactions begin IMMEDIATE unless
 // they are read-only, foreign keys are checked, and it is yours to tune but not to close. A transaction of
 // DB waits for the store's own like one of another process: up to Config.BusyTimeout, and in no order.
-// Within InTx use the transaction that it gives you: DB would wait for it.
+// Within InTx use the transaction that it gives you: a write through DB would wait for it, and a transaction
+// of DB that is begun with the function's context is refused with ErrNested.
 func (s *Store) DB() *sql.DB { return s.db }
 
 // Close closes the file. Calls that are under way fail or finish; later ones fail.

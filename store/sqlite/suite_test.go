@@ -23,7 +23,7 @@ func newSuite(t *testing.T, sql sqlite.Statements) (suiteStores, idempotencytest
 	s := suiteStores{newFile(t), newHostClock(), sql}
 	return s, idempotencytest.Features{
 		Advance: func(d time.Duration) { s.clock.Add(d) },
-		Grace:   4 * time.Millisecond, // one that waits for the writer waits in this process; only a flush may be as slow
+		Grace:   2 * time.Millisecond, // one that waits for the writer waits in this process; only a flush may be as slow
 	}
 }
 

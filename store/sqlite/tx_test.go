@@ -181,7 +181,8 @@ func TestSQLiteACallThatWouldWaitForItselfIsRefused(t *testing.T) {
 		_, inTxErr := s.Keys().InTx(ctx, attempt("a2", "x"), writes("e"))
 		_, secretErr := s.Secret(ctx, "x")
 		txnErr := s.Txns().Transact(ctx, txn.Options{}, nil)
-		for _, err := range []error{claimErr, renewErr, completeErr, inTxErr, secretErr, txnErr, s.Migrate(ctx)} {
+		_, beginErr := s.DB().BeginTx(ctx, nil)
+		for _, err := range []error{claimErr, renewErr, completeErr, inTxErr, secretErr, txnErr, beginErr, s.Migrate(ctx)} {
 			if !errors.Is(err, sqlite.ErrNested) {
 				t.Errorf("got %v", err)
 			}

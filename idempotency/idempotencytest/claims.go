@@ -135,6 +135,11 @@ var claimCases = []claim{
 		theirs := attempt(mine.Request)
 		theirs.Request.Scope += "/other"
 		other := w.win(theirs)
+		for _, rec := range []idempotency.Record{mine, other} {
+			if problem := different(w.lose(attempt(rec.Request)), rec); problem != "" {
+				w.Errorf("a duplicate in scope %q was told: %s", rec.Request.Scope, problem)
+			}
+		}
 		w.done(mine, "mine")
 		w.is(ended(mine, idempotency.Done, "mine"))
 		w.is(other)

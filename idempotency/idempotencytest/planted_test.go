@@ -19,6 +19,7 @@ const (
 	readThenInsert     fault = "a look decides, and the write trusts it"
 	claimAfterWork     fault = "the claim writes nothing, and the completion inserts"
 	scopeIgnored       fault = "scope ignored"
+	looksInAnyScope    fault = "a look takes the record of any scope"
 	scopeFolded        fault = "scope in lower case"
 	keyFolded          fault = "key in lower case"
 	keyTrimmed         fault = "key without trailing spaces"
@@ -102,6 +103,7 @@ var planted = []struct {
 	{claimAfterWork, "in every order one of two Do runs"},
 	{claimAfterWork, "Do runs once however many arrive at once, and all get its answer"},
 	{scopeIgnored, "one key in two scopes is two keys"},
+	{looksInAnyScope, "one key in two scopes is two keys"},
 	{scopeFolded, "scopes are compared byte by byte"},
 	{keyFolded, "keys are compared byte by byte"},
 	{keyTrimmed, "keys are compared byte by byte"},

@@ -304,6 +304,13 @@ func (s *reference) insert(k rowID, a idempotency.Attempt, tx *refTx) (idempoten
 func (s *reference) look(k rowID, tx *refTx) (idempotency.Record, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.has(looksInAnyScope) {
+		for other := range s.rows {
+			if other.key == k.key && other.scope < k.scope {
+				k = other
+			}
+		}
+	}
 	r := s.row(k, tx)
 	if r == nil {
 		return idempotency.Record{}, false

@@ -84,6 +84,7 @@ func badBodies() []rawRequest {
 // TestBadRequestIsToldWhatIsWrongAndUsesNoKey: each request is refused in words of its own, nothing is
 // charged, and the key that it names is still free afterwards.
 func TestBadRequestIsToldWhatIsWrongAndUsesNoKey(t *testing.T) {
+	t.Parallel()
 	service := startSandbox(t, "memory:")
 	gateway := startProxy(t, service.url, sqliteURL(t))
 	for _, list := range [][]rawRequest{badKeys(), badCallers(), badBodies()} {
@@ -116,9 +117,37 @@ func TestBadRequestIsToldWhatIsWrongAndUsesNoKey(t *testing.T) {
 	wantCharges(t, service.url, "", 1)
 }
 
+// TestKeyIsOneCallersAndOneIntents: another caller's request under the same key is a request of its own, and
+// never gets the first one's answer (H2); another request of the same caller is refused.
+func TestKeyIsOneCallersAndOneIntents(t *testing.T) {
+	t.Parallel()
+	service := startSandbox(t, "memory:")
+	gateway := startProxy(t, service.url, sqliteURL(t))
+	c := charge{key: "order-1", account: "alice", amount: 1200}
+	first := c.mustSend(t, gateway.url).charge(t)
+
+	other := c
+	other.credential = "Bearer mallory-secret"
+	if got := other.mustSend(t, gateway.url); got.charge(t).ID == first.ID || got.header.Get(replayedHeader) != "" {
+		t.Errorf("another caller got %v, the first one's answer", got)
+	}
+	wantCharges(t, service.url, "alice", 2)
+
+	dearer := c
+	dearer.amount = 120_000
+	if got := dearer.mustSend(t, gateway.url); got.status != http.StatusUnprocessableEntity || got.problem() != "urn:fifty:problem:mismatch" {
+		t.Errorf("another amount under the same key got %v, want mismatch", got)
+	}
+	wantCharges(t, service.url, "alice", 2)
+	if again := c.mustSend(t, gateway.url).charge(t); again != first {
+		t.Errorf("the first request then got %+v, want %+v", again, first)
+	}
+}
+
 // TestClientThatLeavesAmidItsRequestLeavesNothing: half a request and a reset, again and again; then the
 // whole one.
 func TestClientThatLeavesAmidItsRequestLeavesNothing(t *testing.T) {
+	t.Parallel()
 	gateway := startServe(t, sqliteURL(t))
 	whole := rawRequest{head: goodHead + key("order-1") + length(len(goodBody)), body: goodBody}
 	text := whole.text()

@@ -38,6 +38,7 @@ type charge struct {
 	key, account string
 	amount       int
 	fault        string // Sandbox-Fault
+	credential   string // the Authorization header; empty means credential
 }
 
 func (c charge) body() string {
@@ -93,6 +94,9 @@ func request(ctx context.Context, method, url string, header map[string]string, 
 // send sends the charge once to the gateway at base.
 func (c charge) send(ctx context.Context, base string) (answer, error) {
 	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": c.key}
+	if c.credential != "" {
+		header["Authorization"] = c.credential
+	}
 	if c.fault != "" {
 		header[sandbox.FaultHeader] = c.fault
 	}

@@ -18,6 +18,7 @@ const fiftyModule = "github.com/fiftyhosts/fifty"
 // TestConsumerOfStorePostgresNeedsPgxAndNothingElse: a new program that imports idempotency and the store
 // for Postgres gets pgx into its go.mod, and no other driver and no server.
 func TestConsumerOfStorePostgresNeedsPgxAndNothingElse(t *testing.T) {
+	t.Parallel()
 	c := newConsumer(t, `package shop
 
 import (
@@ -47,6 +48,7 @@ func Keys() *idempotency.TxKeys[pgx.Tx] {
 // TestConsumerOfTheMiddlewareNeedsFiftyAlone: the memory store and the middleware bring no module with
 // them.
 func TestConsumerOfTheMiddlewareNeedsFiftyAlone(t *testing.T) {
+	t.Parallel()
 	c := newConsumer(t, `package shop
 
 import (

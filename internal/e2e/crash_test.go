@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +58,39 @@ func testOwnerKilledAtWork(t *testing.T, database string) {
 	if n := upstream.posts.Load(); n != 1 {
 		t.Errorf("the service got %d POSTs, want 1", n)
 	}
+}
+
+// TestGatewayThatIsToldToEndFinishesItsWork: SIGTERM while the service works. The caller gets its answer,
+// and the gateway ends with exit code 0.
+func TestGatewayThatIsToldToEndFinishesItsWork(t *testing.T) {
+	t.Parallel()
+	database := sqliteURL(t)
+	service := startSandbox(t, "memory:")
+	upstream, open := newGate(t, service.url)
+	gateway := startProxy(t, upstream.url, database)
+	c := charge{key: "order-1", account: "alice", amount: 1200}
+	got := make(chan answer, 1)
+	go func() {
+		a, err := c.send(t.Context(), gateway.url)
+		if err != nil {
+			t.Errorf("the caller got %v", err)
+		}
+		got <- a
+	}()
+	upstream.waitForPost(t)
+	gateway.signal(syscall.SIGTERM)
+	gateway.find("draining")
+	open()
+	first := <-got
+	first.charge(t)
+	if code := gateway.exitCode(); code != 0 {
+		t.Errorf("the gateway ended with %d, want 0", code)
+	}
+	again := c.mustSend(t, startProxy(t, upstream.url, database).url)
+	if !sameAnswer(first, again) || again.header.Get(replayedHeader) != "true" {
+		t.Errorf("the first answer was %v, after a restart %v", first, again)
+	}
+	wantCharges(t, service.url, "alice", 1)
 }
 
 // TestServiceThatFailsAtWorkIsNotAskedAgain: the service behind the gateway takes the request and gives no

@@ -13,6 +13,7 @@ import (
 // TestCurlRetryChargesOnce: curl's own retries, with a key that was made once, over a network that fails
 // in three ways before it works.
 func TestCurlRetryChargesOnce(t *testing.T) {
+	t.Parallel()
 	gateway := startServe(t, sqliteURL(t))
 	wire := newRelay(t, gateway.url, scriptedFaults(loseRequest, dropReply, cutReply))
 	got := filepath.Join(t.TempDir(), "answer")

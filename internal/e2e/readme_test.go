@@ -12,6 +12,7 @@ import (
 // TestTheTwoCurlLinesShowOneChargeAndAReplay does what the README says first: start it in an empty folder,
 // as `make run` does, copy the two lines that it prints, and look.
 func TestTheTwoCurlLinesShowOneChargeAndAReplay(t *testing.T) {
+	t.Parallel()
 	curlBinary(t)
 	gateway := ready(start(t, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"))
 	lines := curlLines(t, gateway)

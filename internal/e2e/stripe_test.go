@@ -2,55 +2,40 @@ package e2e
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"sync"
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"testing"
-
-	"github.com/stripe/stripe-go/v85"
 
 	"github.com/fiftyhosts/fifty/internal/testenv"
 )
 
-// TestStripeClientsOwnRetriesMakeOnePostPerKey: stripe-go and stripe-mock, neither of them changed, nor told
+// TestStripeClientsOwnRetriesMakeOnePostPerKey: stripe-go and stripe-mock, neither of them changed nor told
 // of the gateway between them, over a network that loses one exchange in three.
 func TestStripeClientsOwnRetriesMakeOnePostPerKey(t *testing.T) {
 	const (
-		intents   = 20
-		perIntent = 10
-		seed      = 7
-		budget    = 90
-		// What the SDK is told by whoever needs the answer: it waits 0.5 s, then longer, up to 5 s.
-		retries = 12
+		intents = 20
+		calls   = 200
+		seed    = 7
+		budget  = 90
+		retries = 12 // as for whoever needs the answer; the SDK waits 0.5 s before the first, up to 5 s later
 	)
-	upstream := newCounter(t, startStripeMock(t))
+	mock := startTool(t, testenv.Tool(t, "stripe-mock"), "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
+	upstream := newCounter(t, "http://"+mock.find(`Listening for HTTP at address: (\S+)`)[1])
 	gateway := startProxy(t, upstream.url, sqliteURL(t))
 	wire := newRelay(t, gateway.url, seededFaults(seed, budget))
-	client := stripeClient(wire.url, retries)
 
-	var mu sync.Mutex
-	bodies := map[int64][]byte{} // by intent: what its first caller got
-	var group sync.WaitGroup
-	for n := range intents * perIntent {
-		group.Go(func() {
-			intent := int64(n%intents + 1)
-			body, err := pay(t.Context(), client, intent)
-			mu.Lock()
-			defer mu.Unlock()
-			switch first := bodies[intent]; {
-			case err != nil:
-				t.Errorf("call %d of intent %d: %v", n, intent, err)
-			case first == nil:
-				bodies[intent] = body
-			case !bytes.Equal(first, body):
-				t.Errorf("intent %d: one caller got\n%s\nanother\n%s", intent, first, body)
-			}
-		})
+	client := startTool(t, stripeClient(t), "-base", wire.url,
+		"-intents", strconv.Itoa(intents), "-calls", strconv.Itoa(calls), "-retries", strconv.Itoa(retries))
+	if code := client.exitCode(); code != 0 {
+		t.Fatalf("the client ended with %d", code)
 	}
-	group.Wait()
+	text, _ := client.out.text()
+	wantOneAnswerPerIntent(t, text, intents, calls)
 
-	if posts := upstream.posts.Load(); posts != intents || len(bodies) != intents {
-		t.Errorf("stripe-mock got %d POSTs and %d intents were answered, want %d", posts, len(bodies), intents)
+	if posts := upstream.posts.Load(); posts != intents {
+		t.Errorf("stripe-mock got %d POSTs, want %d", posts, intents)
 	}
 	did := wire.counts()
 	t.Logf("the network: %v", did)
@@ -61,33 +46,43 @@ func TestStripeClientsOwnRetriesMakeOnePostPerKey(t *testing.T) {
 	}
 }
 
-func startStripeMock(tb testing.TB) (base string) {
+// wantOneAnswerPerIntent reads the client's lines: every call succeeded, and all calls of one intent got the
+// very same answer, which is that of this intent.
+func wantOneAnswerPerIntent(t *testing.T, text string, intents, calls int) {
+	t.Helper()
+	lines := json.NewDecoder(bytes.NewReader([]byte(text)))
+	bodies := map[int64]string{} // by intent
+	for n := range calls {
+		var c struct {
+			Intent, Amount  int64
+			ID, Body, Error string
+		}
+		if err := lines.Decode(&c); err != nil {
+			t.Fatalf("line %d of %d: %v", n+1, calls, err)
+		}
+		first, seen := bodies[c.Intent]
+		switch {
+		case c.Error != "" || c.ID == "" || c.Amount != c.Intent:
+			t.Errorf("a call of intent %d got payment %q of %d, error %s", c.Intent, c.ID, c.Amount, c.Error)
+		case !seen:
+			bodies[c.Intent] = c.Body
+		case first != c.Body:
+			t.Errorf("intent %d: one caller got\n%s\nanother\n%s", c.Intent, first, c.Body)
+		}
+	}
+	if len(bodies) != intents {
+		t.Errorf("%d intents were answered, want %d", len(bodies), intents)
+	}
+}
+
+// stripeClient builds the program in stripeclient, which is a module of its own.
+func stripeClient(tb testing.TB) (path string) {
 	tb.Helper()
-	mock := startTool(tb, testenv.Tool(tb, "stripe-mock"), "-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0")
-	return "http://" + mock.find(`Listening for HTTP at address: (\S+)`)[1]
-}
-
-func stripeClient(base string, retries int64) *stripe.Client {
-	return stripe.NewClient("sk_test_123", stripe.WithBackends(stripe.NewBackendsWithConfig(&stripe.BackendConfig{
-		URL:               stripe.String(base),
-		MaxNetworkRetries: stripe.Int64(retries),
-		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull},
-	})))
-}
-
-// pay creates a payment of intent cents, as an application would, and returns the answer's body.
-func pay(ctx context.Context, client *stripe.Client, intent int64) ([]byte, error) {
-	params := &stripe.PaymentIntentCreateParams{
-		Amount:   stripe.Int64(intent),
-		Currency: stripe.String("usd"),
+	path = filepath.Join(tb.TempDir(), "stripeclient")
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", path, ".")
+	build.Dir = filepath.Join(moduleRoot(tb), "internal", "e2e", "stripeclient")
+	if out, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("build the client: %v\n%s", err, out)
 	}
-	params.SetIdempotencyKey(fmt.Sprintf("order-%d", intent))
-	payment, err := client.V1PaymentIntents.Create(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	if payment.ID == "" || payment.Amount != intent {
-		return nil, fmt.Errorf("got payment %q of %d", payment.ID, payment.Amount)
-	}
-	return payment.LastResponse.RawJSON, nil
+	return path
 }

@@ -78,7 +78,6 @@ func (a *app) root() *cobra.Command {
 			"  fifty serve --config fifty.yaml --db postgres://... # routes, on as many hosts as you like",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.err)

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// leaseMargin is the share of a lease, one part in so many, by which a host stops trusting it early.
+const leaseMargin = 10
+
 // beat renews a claim at a third of its lease while the function runs. It costs a timer: a function that
 // is done before the first third never touches the store for it.
 type beat struct {
@@ -16,14 +19,19 @@ type beat struct {
 	lose  context.CancelCauseFunc
 	until time.Time // of this host's monotonic clock; past it the owner is taken for stuck
 
+	// valid is when this host stops trusting its lease: the time of sending plus the lease, less a margin.
+	// It only keeps this host from starting what it should not; the store's clock decides.
+	valid time.Time
+
 	mu      sync.Mutex
 	timer   *time.Timer
 	stopped bool
 	told    bool // of the loss
 }
 
-func (k *Keys) startBeat(ctx context.Context, claim Claim, lose context.CancelCauseFunc) *beat {
+func (k *Keys) startBeat(ctx context.Context, claim Claim, sent time.Time, lose context.CancelCauseFunc) *beat {
 	b := &beat{k: k, ctx: ctx, claim: claim, lose: lose, until: time.Now().Add(k.cfg.WorkMax)}
+	b.valid = sent.Add(k.cfg.Lease - k.cfg.Lease/leaseMargin)
 	b.mu.Lock() // the timer may fire before it is stored
 	defer b.mu.Unlock()
 	b.timer = time.AfterFunc(k.cfg.Lease/3, b.renew)
@@ -44,6 +52,7 @@ func (b *beat) renew() {
 		return
 	}
 	lease := b.k.cfg.Lease
+	sent := time.Now()
 	ctx, cancel := context.WithTimeout(b.ctx, lease/3)
 	defer cancel()
 	all, err := b.k.store.Renew(ctx, []Claim{b.claim}, lease)
@@ -60,9 +69,22 @@ func (b *beat) renew() {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err == nil {
+		b.valid = sent.Add(lease - lease/leaseMargin)
+	}
 	if !b.stopped {
 		b.timer.Reset(next)
 	}
+}
+
+// held returns nil while this host may trust that the claim is its own, and else a *LostError.
+func (b *beat) held() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Now().Before(b.valid) {
+		return nil
+	}
+	return &LostError{Claim: b.claim}
 }
 
 // lost handles a renewal that was refused and says whether the beat ends. A lease that ran out is not
@@ -72,7 +94,7 @@ func (b *beat) renew() {
 func (b *beat) lost(err *LostError) (ends bool) {
 	b.mu.Lock()
 	stopped, told := b.stopped, b.told
-	b.told = true
+	b.told, b.valid = true, time.Time{}
 	b.mu.Unlock()
 	if stopped { // completed meanwhile: nothing was lost
 		return true

@@ -10,9 +10,17 @@ import (
 	"github.com/fiftyhosts/fifty/retry"
 )
 
-// work runs fn under the claim and records what became of it.
-func (k *Keys) work(ctx context.Context, rec Record, fn func(ctx context.Context) (Response, error)) (Result, error) {
-	began := time.Now()
+// owner is the one arrival that runs the function: its claim, and the heartbeat that keeps it.
+type owner struct {
+	rec  Record
+	beat *beat
+}
+
+// work runs fn under the claim, which was sent at began, and records what became of it.
+func (k *Keys) work(
+	ctx context.Context, rec Record, began time.Time,
+	fn func(run context.Context, o owner) (Response, error),
+) (Result, error) {
 	detached := context.WithoutCancel(ctx)
 	run, cancel := context.WithTimeout(detached, k.cfg.WorkMax)
 	defer cancel()
@@ -20,20 +28,30 @@ func (k *Keys) work(ctx context.Context, rec Record, fn func(ctx context.Context
 	defer lose(nil)
 	run = context.WithValue(run, tokenKey{}, rec.Token)
 
-	beat := k.startBeat(detached, rec.claim(), lose)
+	beat := k.startBeat(detached, rec.claim(), began, lose)
 	defer beat.stop()
 
 	returned := false
 	defer func() {
 		if !returned { // fn panicked or left its goroutine, maybe after the effect
-			_, _ = k.complete(detached, rec, Completion{Claim: rec.claim(), State: Unknown})
-			k.observe(ctx, "idempotency.left_unknown", rec.Request, began, nil)
+			k.dropped(detached, rec, began)
 		}
 	}()
-	response, err := fn(run)
+	response, err := fn(run, owner{rec, beat})
 	returned = true
 
 	return k.finish(ctx, rec, began, response, err)
+}
+
+// dropped gives up a claim whose function did not return: work made of steps may be resumed, all other is
+// unresolved. If this is not recorded, the expiry says the same later.
+func (k *Keys) dropped(ctx context.Context, rec Record, began time.Time) {
+	state, event := Unknown, "idempotency.left_unknown"
+	if rec.Resume {
+		state, event = InFlight, "idempotency.let_go"
+	}
+	_, err := k.complete(ctx, rec, Completion{Claim: rec.claim(), State: state})
+	k.observe(ctx, event, rec.Request, began, err)
 }
 
 // finish records the outcome of fn and says what the caller gets. Nothing of the answer leaves before it is
@@ -68,7 +86,14 @@ func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Respon
 		}
 		k.observe(ctx, "idempotency.freed", rec.Request, began, err)
 		return Result{}, err
+	case InFlight:
+		k.observe(ctx, "idempotency.let_go", rec.Request, began, err)
+		return Result{}, err
 	default:
+		if held, ok := errors.AsType[*heldError](err); ok {
+			k.observe(ctx, "idempotency.left_unknown", rec.Request, began, held.unresolved)
+			return Result{}, held.unresolved
+		}
 		// Whether or not this was recorded, the key ends unresolved: by its state, or by its expiry.
 		k.observe(ctx, "idempotency.left_unknown", rec.Request, began, err)
 		return Result{}, &UnresolvedError{Request: rec.Request, Cause: err}

@@ -17,6 +17,8 @@
 // [TxKeys.InTx] when the work is a write to the database that also holds the keys: claim, work and answer
 // are one commit. [TxKeys.DoTx] is the same in a transaction of yours. [Keys.Do] when the work reaches
 // elsewhere: it never starts its function twice, and an owner that vanished leaves the key unresolved.
+// [Keys.DoSteps] when such work has parts that can be told apart: the next arrival goes on behind the last
+// part that finished.
 //
 // # Files
 //
@@ -25,11 +27,11 @@
 //   - response.go: the answer that is kept
 //   - store.go: what a store must do; judge.go: what it decides about a key that is there already
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
-//   - tx.go: InTx and DoTx
+//   - tx.go: InTx and DoTx; steps.go: DoSteps, Step and StepOnce
 //   - outcome.go, errors.go: what a function may return, and what callers get
 //
 // # Events
 //
 // An Observer in Config sees: idempotency.claimed, .replayed, .in_flight, .mismatch, .unresolved,
-// .completed, .refused, .freed, .left_unknown, .completion_failed, .lease_lost, .superseded.
+// .completed, .refused, .freed, .let_go, .left_unknown, .completion_failed, .lease_lost, .superseded.
 package idempotency

@@ -64,11 +64,16 @@ func (e *InFlightError) Unwrap() error { return ErrInFlight }
 // nil for a duplicate.
 type UnresolvedError struct {
 	Request Request
+	Step    string // whose outcome is unknown, for work made of steps
 	Cause   error
 }
 
 func (e *UnresolvedError) Error() string {
-	text := fmt.Sprintf("the outcome of key %q is unresolved: its work may have happened; it is not run again, an operator must look", e.Request.Key)
+	what := "its work"
+	if e.Step != "" {
+		what = fmt.Sprintf("its step %q", e.Step)
+	}
+	text := fmt.Sprintf("the outcome of key %q is unresolved: %s may have happened; it is not run again, an operator must look", e.Request.Key, what)
 	if e.Cause != nil {
 		text += ": " + e.Cause.Error()
 	}

@@ -108,6 +108,10 @@ func (f *faulty) Complete(ctx context.Context, cs []idempotency.Completion) (out
 	return out, err
 }
 
+func (f *faulty) SaveStep(ctx context.Context, c idempotency.Claim, step idempotency.StepRecord) error {
+	return f.do("save step", func() error { return f.TxStore.SaveStep(ctx, c, step) })
+}
+
 // request is one intent of the tests' only caller.
 func request(key string) idempotency.Request {
 	return idempotency.Request{Scope: "acme", Key: key, Fingerprint: idempotency.FingerprintOf("charge", 500)}

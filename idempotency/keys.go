@@ -124,11 +124,17 @@ func New(store Store, cfg Config) *Keys {
 //
 // An owner whose process dies leaves the key in flight until its lease runs out, then unresolved.
 func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context) (Response, error)) (Result, error) {
+	return k.do(ctx, k.attempt(req), func(run context.Context, _ owner) (Response, error) { return fn(run) })
+}
+
+// do claims the attempt's key and runs fn as its owner, or answers for the record that is there.
+func (k *Keys) do(ctx context.Context, a Attempt, fn func(run context.Context, o owner) (Response, error)) (Result, error) {
+	req := a.Request
 	if err := req.Validate(); err != nil {
 		return Result{}, err
 	}
-	began := time.Now()
-	claimed, err := k.claim(ctx, k.attempt(req))
+	began := time.Now() // before the claim is sent: the lease is not older than this
+	claimed, err := k.claim(ctx, a)
 	if err != nil {
 		return Result{}, err
 	}
@@ -136,7 +142,7 @@ func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context)
 		return k.duplicate(ctx, req, claimed.Record)
 	}
 	k.observe(ctx, "idempotency.claimed", req, began, nil)
-	return k.work(ctx, claimed.Record, fn)
+	return k.work(ctx, claimed.Record, began, fn)
 }
 
 // Find returns the record of a key, or ErrNotFound. A claim whose owner vanished, and which nobody may

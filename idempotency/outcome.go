@@ -30,6 +30,9 @@ func outcome(r Response, err error) (State, Response, error) {
 	if err == nil {
 		return Done, r, nil
 	}
+	if resumable, ok := errors.AsType[*resumableError](err); ok {
+		return InFlight, Response{}, resumable.err
+	}
 	if refusal, ok := errors.AsType[*refusalError](err); ok {
 		return Done, refusal.response, nil
 	}

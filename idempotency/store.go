@@ -55,6 +55,11 @@ type Store interface {
 	// there already counts as success; one whose key has another owner gets a *LostError.
 	Complete(ctx context.Context, completions []Completion) ([]error, error)
 
+	// SaveStep writes what is known of one step of a claim's work, over what was known before. It has the
+	// condition of Complete: a claim in flight whose token and attempt match, expired or not. Otherwise it
+	// returns a *LostError. The steps stay with the key through takeovers until it is swept.
+	SaveStep(ctx context.Context, c Claim, step StepRecord) error
+
 	// Find returns the record of a key, or ErrNotFound. It reads where writes are decided, never a replica.
 	Find(ctx context.Context, scope, key string) (Record, error)
 }
@@ -106,7 +111,8 @@ type Claimed struct {
 	Err    error
 }
 
-// Completion ends a claim in Done, Free or Unknown; only Done has a Response.
+// Completion ends a claim in Done, Free or Unknown; only Done has a Response. InFlight lets the claim go: it
+// expires at once, so that the next arrival that may resume it does.
 type Completion struct {
 	Claim    Claim
 	State    State
@@ -123,8 +129,18 @@ type Record struct {
 	Owner     string
 	Resume    bool          // the owner's Attempt.Resume
 	ExpiresIn time.Duration // of a claim in flight, by the store's clock; zero or less means expired
+	Steps     []StepRecord  // in the order in which they were first saved
 	Response  Response      // of a Done record
 }
+
+// StepRecord is what is known of one step.
+type StepRecord struct {
+	Name   string
+	Sent   bool   // it may have been dispatched
+	Result []byte // JSON; empty while the step is not known to be done
+}
+
+func (r StepRecord) done() bool { return len(r.Result) > 0 }
 
 // Expired says that the record is a claim whose owner no longer holds it. Zero time left is expired.
 func (r Record) Expired() bool { return r.State == InFlight && r.ExpiresIn <= 0 }

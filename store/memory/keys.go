@@ -39,6 +39,7 @@ func (r *stored) record(now time.Time) idempotency.Record {
 		rec.ExpiresIn = r.expires.Sub(now)
 	}
 	rec.Response = clone(rec.Response)
+	rec.Steps = slices.Clone(rec.Steps)
 	return rec
 }
 
@@ -63,7 +64,7 @@ func claimedBy(a idempotency.Attempt, before *stored, now time.Time) *stored {
 		Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
 	}
 	if before != nil {
-		rec.Token = before.Token + 1
+		rec.Token, rec.Steps = before.Token+1, before.Steps
 	}
 	return &stored{rec, now.Add(a.Lease)}
 }
@@ -165,10 +166,10 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 	for i, c := range completions {
 		e, ok := k.owned(c.Claim)
 		switch {
-		case ok && e.rec.State == c.State: // said before; its reply was lost
+		case ok && e.rec.State == c.State && c.State != idempotency.InFlight: // said before; its reply was lost
 		case ok && (e.rec.State == idempotency.InFlight || e.rec.State == idempotency.Unknown):
 			// Linearization point: the answer under the mutex, given only by the owner, expired or not.
-			e.rec = completed(e.rec, c)
+			e.rec = completed(e.rec, c, k.store.now())
 		default:
 			errs[i] = &idempotency.LostError{Claim: c.Claim, Superseded: true}
 		}
@@ -176,10 +177,38 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 	return errs, nil
 }
 
-func completed(r *stored, c idempotency.Completion) *stored {
+func completed(r *stored, c idempotency.Completion, now time.Time) *stored {
 	done := *r
 	done.State, done.Response = c.State, clone(c.Response)
+	if c.State == idempotency.InFlight && now.Before(done.expires) { // let go
+		done.expires = now
+	}
 	return &done
+}
+
+// SaveStep writes a step down; see idempotency.Store.
+func (k Keys) SaveStep(ctx context.Context, c idempotency.Claim, step idempotency.StepRecord) error {
+	if err := k.store.step(ctx, "save step"); err != nil {
+		return err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	e, ok := k.owned(c)
+	if !ok || e.rec.State != idempotency.InFlight {
+		return &idempotency.LostError{Claim: c, Superseded: true}
+	}
+	step.Result = bytes.Clone(step.Result)
+	// Linearization point: the step under the mutex, written only by the owner.
+	saved := *e.rec
+	saved.Steps = slices.Clone(saved.Steps)
+	at := slices.IndexFunc(saved.Steps, func(s idempotency.StepRecord) bool { return s.Name == step.Name })
+	if at < 0 {
+		saved.Steps = append(saved.Steps, step)
+	} else {
+		saved.Steps[at] = step
+	}
+	e.rec = &saved
+	return nil
 }
 
 // Find returns a record; see idempotency.Store.

@@ -90,7 +90,7 @@ func (k Keys) CompleteTx(ctx context.Context, tx *Tx, c idempotency.Completion) 
 		tx.undo(tx.claimOf(id) + 1)
 		rec = tx.last(id)
 	}
-	tx.log = append(tx.log, change{key: id, rec: completed(rec, c)})
+	tx.log = append(tx.log, change{key: id, rec: completed(rec, c, k.store.now())})
 	return nil
 }
 

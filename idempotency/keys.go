@@ -18,6 +18,8 @@ const (
 	leaseMin           = 10 * time.Millisecond
 	workMaxDefault     = 5 * time.Minute
 	storeMaxDefault    = 10 * time.Second
+	waitMaxDefault     = 10 * time.Second
+	waitersMaxDefault  = 1000
 	responseMaxDefault = 1 << 20
 	retryAfter         = time.Second
 )
@@ -35,6 +37,17 @@ type Config struct {
 
 	// StoreMax is how long a claim or a completion is tried again while the store fails. Defaults to 10 s.
 	StoreMax time.Duration
+
+	// Wait makes a duplicate wait for the answer of the first arrival instead of getting ErrInFlight at once.
+	// One that waits holds its goroutine, and over HTTP its connection. It is woken when the first arrival is
+	// at work in this process; otherwise it asks the store up to some times a second.
+	Wait bool
+
+	// WaitMax is how long a duplicate waits before it gets ErrInFlight after all. Defaults to 10 s.
+	WaitMax time.Duration
+
+	// WaitersMax is how many wait at once; further ones get ErrInFlight. Defaults to 1,000.
+	WaitersMax int
 
 	// ResponseMax is the largest body, in bytes, that is kept. The work of a larger one is recorded as
 	// done, and duplicates get ErrNotReplayable. Defaults to 1 MiB.
@@ -56,6 +69,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StoreMax == 0 {
 		c.StoreMax = storeMaxDefault
+	}
+	if c.WaitMax == 0 {
+		c.WaitMax = waitMaxDefault
+	}
+	if c.WaitersMax == 0 {
+		c.WaitersMax = waitersMaxDefault
 	}
 	if c.ResponseMax == 0 {
 		c.ResponseMax = responseMaxDefault
@@ -79,6 +98,10 @@ func (c Config) Validate() error {
 		return &fifty.InvalidError{Field: "Config.WorkMax", Problem: "is negative; leave it zero for the default"}
 	case c.StoreMax < 0:
 		return &fifty.InvalidError{Field: "Config.StoreMax", Problem: "is negative; leave it zero for the default"}
+	case c.WaitMax < 0:
+		return &fifty.InvalidError{Field: "Config.WaitMax", Problem: "is negative; leave it zero for the default"}
+	case c.WaitersMax < 0:
+		return &fifty.InvalidError{Field: "Config.WaitersMax", Problem: "is negative; leave it zero for the default"}
 	case c.ResponseMax < 0:
 		return &fifty.InvalidError{Field: "Config.ResponseMax", Problem: "is negative; leave it zero for the default"}
 	}
@@ -91,6 +114,7 @@ type Keys struct {
 	store      Store
 	cfg        Config
 	abandoning chan struct{} // a place for each clean-up of a lost claim
+	flights    flights
 }
 
 // New makes a Keys over a store. It panics when cfg is not valid: see Config.Validate.
@@ -129,20 +153,23 @@ func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context)
 
 // do claims the attempt's key and runs fn as its owner, or answers for the record that is there.
 func (k *Keys) do(ctx context.Context, a Attempt, fn func(run context.Context, o owner) (Response, error)) (Result, error) {
-	req := a.Request
-	if err := req.Validate(); err != nil {
+	if err := a.Request.Validate(); err != nil {
 		return Result{}, err
 	}
-	began := time.Now() // before the claim is sent: the lease is not older than this
-	claimed, err := k.claim(ctx, a)
+	var sent time.Time
+	claimed, err := k.await(ctx, a.Request, func(ctx context.Context) (Claimed, error) {
+		sent = time.Now() // before the claim goes out: the lease is not older than this
+		return k.claim(ctx, a)
+	})
 	if err != nil {
 		return Result{}, err
 	}
 	if !claimed.Won {
-		return k.duplicate(ctx, req, claimed.Record)
+		return k.duplicate(ctx, a.Request, claimed.Record)
 	}
-	k.observe(ctx, "idempotency.claimed", req, began, nil)
-	return k.work(ctx, claimed.Record, began, fn)
+	defer k.flights.start(a.Request)()
+	k.observe(ctx, "idempotency.claimed", a.Request, sent, nil)
+	return k.work(ctx, claimed.Record, sent, fn)
 }
 
 // Find returns the record of a key, or ErrNotFound. A claim whose owner vanished, and which nobody may

@@ -47,7 +47,9 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 	}
 	began := time.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
-	claimed, err := retry.Value(ctx, t.policy(), t.try)
+	claimed, err := k.await(ctx, req, func(ctx context.Context) (Claimed, error) {
+		return retry.Value(ctx, t.policy(), t.try)
+	})
 	switch {
 	case err != nil:
 		return Result{}, t.failed(ctx, err)
@@ -116,6 +118,7 @@ func (t *txCall[Tx]) try(ctx context.Context) (Claimed, error) {
 }
 
 func (t *txCall[Tx]) run(ctx context.Context, tx Tx) (Response, error) {
+	defer t.keys.flights.start(t.attempt.Request)()
 	r, err := t.fn(ctx, tx)
 	if err != nil {
 		return Response{}, err

@@ -1,0 +1,120 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// How often a waiting duplicate looks, when the first arrival is at work in another process: at a random
+// moment within a bound that doubles from the first to the last of these.
+const (
+	pollFirst = 50 * time.Millisecond
+	pollLast  = time.Second
+)
+
+// flights are the works of this process, so that duplicates here are woken instead of asking the store.
+type flights struct {
+	mu      sync.Mutex
+	landing map[[2]string]chan struct{} // closed when the work has ended
+	waiting int
+}
+
+// start notes that req is at work here, until the returned function is called.
+func (f *flights) start(req Request) (end func()) {
+	id, landed := [2]string{req.Scope, req.Key}, make(chan struct{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.landing == nil {
+		f.landing = map[[2]string]chan struct{}{}
+	}
+	f.landing[id] = landed
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.landing[id] == landed { // a successor may have started here
+			delete(f.landing, id)
+		}
+		close(landed)
+	}
+}
+
+// landed returns a channel that is closed when req's work here has ended, or nil when there is none.
+func (f *flights) landed(req Request) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.landing[[2]string{req.Scope, req.Key}]
+}
+
+// join takes one of the most places to wait; leave gives it back.
+func (f *flights) join(most int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting >= most {
+		return false
+	}
+	f.waiting++
+	return true
+}
+
+func (f *flights) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting--
+}
+
+// await claims, and with Config.Wait claims again until the key is no longer in flight. It gives up after
+// WaitMax, and does not begin when too many wait; what the last claim found then stands.
+func (k *Keys) await(ctx context.Context, req Request, claim func(ctx context.Context) (Claimed, error)) (Claimed, error) {
+	claimed, err := claim(ctx)
+	if !k.cfg.Wait || err != nil || !inFlight(req, claimed) || !k.flights.join(k.cfg.WaitersMax) {
+		return claimed, err
+	}
+	defer k.flights.leave()
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.WaitMax)
+	defer cancel()
+	for poll := pollFirst; inFlight(req, claimed); poll = min(2*poll, pollLast) { // bounded by WaitMax
+		if !k.pause(ctx, req, poll) {
+			return claimed, nil
+		}
+		next, err := claim(ctx)
+		if ctx.Err() != nil && err != nil {
+			return claimed, nil
+		}
+		if err != nil {
+			return Claimed{}, err
+		}
+		claimed = next
+	}
+	return claimed, nil
+}
+
+// inFlight says that a duplicate would be told to ask again.
+func inFlight(req Request, c Claimed) bool {
+	if c.Won {
+		return false
+	}
+	_, err := answer(req, c.Record)
+	return errors.Is(err, ErrInFlight)
+}
+
+// pause waits until it makes sense to ask again. It returns false when ctx ended first.
+func (k *Keys) pause(ctx context.Context, req Request, poll time.Duration) bool {
+	var again <-chan time.Time
+	landed := k.flights.landed(req)
+	if landed == nil {
+		timer := time.NewTimer(1 + rand.N(poll))
+		defer timer.Stop()
+		again = timer.C
+	}
+	select {
+	case <-landed:
+		return true
+	case <-again:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

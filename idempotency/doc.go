@@ -27,11 +27,13 @@
 //   - response.go: the answer that is kept
 //   - store.go: what a store must do; judge.go: what it decides about a key that is there already
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
+//   - wait.go: how a duplicate waits
+//   - window.go, sweep.go: how long a key is remembered; operator.go: what people decide
 //   - tx.go: InTx and DoTx; steps.go: DoSteps, Step and StepOnce
 //   - outcome.go, errors.go: what a function may return, and what callers get
 //
 // # Events
 //
 // An Observer in Config sees: idempotency.claimed, .replayed, .in_flight, .mismatch, .unresolved,
-// .completed, .refused, .freed, .let_go, .left_unknown, .completion_failed, .lease_lost, .superseded.
+// .completed, .refused, .freed, .let_go, .left_unknown, .completion_failed, .lease_lost, .superseded, .sweep_failed.
 package idempotency

@@ -18,6 +18,8 @@ const (
 	leaseMin           = 10 * time.Millisecond
 	workMaxDefault     = 5 * time.Minute
 	storeMaxDefault    = 10 * time.Second
+	retentionDefault   = 24 * time.Hour
+	tombstoneDefault   = 30 * 24 * time.Hour
 	waitMaxDefault     = 10 * time.Second
 	waitersMaxDefault  = 1000
 	responseMaxDefault = 1 << 20
@@ -49,6 +51,15 @@ type Config struct {
 	// WaitersMax is how many wait at once; further ones get ErrInFlight. Defaults to 1,000.
 	WaitersMax int
 
+	// Retention is how long an answer is kept after its work was done. A later duplicate gets ErrExpired.
+	// Nothing is dropped unless Sweep runs. Defaults to 24 h.
+	Retention time.Duration
+
+	// Tombstone is how long a key is remembered after its work was done. After it an opaque key is new: the
+	// work runs again. A time-ordered key (a UUIDv7 or a ULID) that is older is refused for ever, so it is
+	// safe against the latest retry. At least Retention. Defaults to 30 days.
+	Tombstone time.Duration
+
 	// ResponseMax is the largest body, in bytes, that is kept. The work of a larger one is recorded as
 	// done, and duplicates get ErrNotReplayable. Defaults to 1 MiB.
 	ResponseMax int
@@ -69,6 +80,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StoreMax == 0 {
 		c.StoreMax = storeMaxDefault
+	}
+	if c.Retention == 0 {
+		c.Retention = retentionDefault
+	}
+	if c.Tombstone == 0 {
+		c.Tombstone = max(tombstoneDefault, c.Retention)
 	}
 	if c.WaitMax == 0 {
 		c.WaitMax = waitMaxDefault
@@ -98,6 +115,10 @@ func (c Config) Validate() error {
 		return &fifty.InvalidError{Field: "Config.WorkMax", Problem: "is negative; leave it zero for the default"}
 	case c.StoreMax < 0:
 		return &fifty.InvalidError{Field: "Config.StoreMax", Problem: "is negative; leave it zero for the default"}
+	case c.Retention < 0:
+		return &fifty.InvalidError{Field: "Config.Retention", Problem: "is negative; leave it zero for the default"}
+	case c.Tombstone != 0 && c.Tombstone < c.withDefaults().Retention:
+		return &fifty.InvalidError{Field: "Config.Tombstone", Problem: "is shorter than Retention; a key is remembered at least as long as its answer"}
 	case c.WaitMax < 0:
 		return &fifty.InvalidError{Field: "Config.WaitMax", Problem: "is negative; leave it zero for the default"}
 	case c.WaitersMax < 0:
@@ -185,14 +206,16 @@ func (k *Keys) Find(ctx context.Context, scope, key string) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if rec.Expired() && !rec.Resume {
-		rec.State = Unknown
-	}
+	rec.State = rec.seen()
 	return rec, nil
 }
 
 func (k *Keys) attempt(req Request) Attempt {
-	return Attempt{ID: rand.Text(), Request: req, Owner: k.cfg.Owner, Lease: k.cfg.Lease}
+	a := Attempt{ID: rand.Text(), Request: req, Owner: k.cfg.Owner, Lease: k.cfg.Lease}
+	if at, ok := Made(req.Key); ok {
+		a.Made, a.Window = at, k.cfg.Tombstone
+	}
+	return a
 }
 
 // duplicate turns the record of a key that is not this attempt's into what its caller gets.
@@ -227,7 +250,7 @@ func answer(req Request, rec Record) (Result, error) {
 		return Result{Response: rec.Response, Replayed: true}, nil
 	case rec.State == Tombstone:
 		return Result{}, ErrExpired
-	case rec.State == Unknown, rec.Expired() && !rec.Resume:
+	case rec.seen() == Unknown:
 		return Result{}, &UnresolvedError{Request: req}
 	default:
 		return Result{}, &InFlightError{Key: req.Key, RetryAfter: retryAfter}

@@ -62,6 +62,13 @@ type Store interface {
 
 	// Find returns the record of a key, or ErrNotFound. It reads where writes are decided, never a replica.
 	Find(ctx context.Context, scope, key string) (Record, error)
+
+	// Sweep turns records that were done at least retention ago into tombstones, without answer and steps,
+	// and removes free ones of that age and tombstones that were done at least tombstone ago; but one whose
+	// key was made later counts from then (Attempt.Made). It works on at most limit records in one short
+	// transaction and returns how many; it skips what others hold. A key that is claimed anew after its
+	// record was removed gets a higher token than it ever had.
+	Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error)
 }
 
 // TxStore is a Store that can also work within a transaction. Tx is the transaction's type.
@@ -93,6 +100,8 @@ type Attempt struct {
 	Owner   string        // host and process, for operators
 	Lease   time.Duration // how long the claim holds without renewal; positive
 	Resume  bool          // the work is made of steps: it may be taken over after an expiry
+	Made    time.Time     // what a time-ordered key carries, by some client's clock; zero for any other
+	Window  time.Duration // the oldest such key that is accepted: see CheckWindow
 }
 
 // Claim identifies an attempt's hold on a key. Both must match for a renewal or a completion: the token
@@ -128,6 +137,7 @@ type Record struct {
 	Attempt   string // of the owner
 	Owner     string
 	Resume    bool          // the owner's Attempt.Resume
+	Age       time.Duration // since the key was first claimed, by the store's clock
 	ExpiresIn time.Duration // of a claim in flight, by the store's clock; zero or less means expired
 	Steps     []StepRecord  // in the order in which they were first saved
 	Response  Response      // of a Done record
@@ -144,6 +154,14 @@ func (r StepRecord) done() bool { return len(r.Result) > 0 }
 
 // Expired says that the record is a claim whose owner no longer holds it. Zero time left is expired.
 func (r Record) Expired() bool { return r.State == InFlight && r.ExpiresIn <= 0 }
+
+// seen is the state that people see: a claim whose owner vanished, and which nobody may take over, is unknown.
+func (r Record) seen() State {
+	if r.Expired() && !r.Resume {
+		return Unknown
+	}
+	return r.State
+}
 
 func (r Record) claim() Claim {
 	return Claim{Scope: r.Request.Scope, Key: r.Request.Key, Token: r.Token, Attempt: r.Attempt}

@@ -30,11 +30,14 @@ type entry struct {
 type stored struct {
 	idempotency.Record
 	expires time.Time
+	created time.Time // first claimed
+	changed time.Time // came into its state
+	made    time.Time // of a time-ordered key
 }
 
 func (r *stored) record(now time.Time) idempotency.Record {
 	rec := r.Record
-	rec.ExpiresIn = 0
+	rec.Age, rec.ExpiresIn = now.Sub(r.created), 0
 	if rec.State == idempotency.InFlight {
 		rec.ExpiresIn = r.expires.Sub(now)
 	}
@@ -57,16 +60,20 @@ func clone(r idempotency.Response) idempotency.Response {
 
 func idOf(r idempotency.Request) keyID { return keyID{r.Scope, r.Key} }
 
-// claimedBy is the record that a gets when it wins, with one token more than the key had before.
-func claimedBy(a idempotency.Attempt, before *stored, now time.Time) *stored {
-	rec := idempotency.Record{
-		Request: a.Request, State: idempotency.InFlight, Token: 1,
-		Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
+// claimedBy is the record that a gets when it wins, with one token more than the key ever had. The store is
+// locked.
+func (s *Store) claimedBy(a idempotency.Attempt, before *stored, now time.Time) *stored {
+	won := &stored{
+		Record: idempotency.Record{
+			Request: a.Request, State: idempotency.InFlight, Token: s.tokenFloor + 1,
+			Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
+		},
+		expires: now.Add(a.Lease), created: now, changed: now, made: a.Made,
 	}
 	if before != nil {
-		rec.Token, rec.Steps = before.Token+1, before.Steps
+		won.Token, won.Steps, won.created = before.Token+1, before.Steps, before.created
 	}
-	return &stored{rec, now.Add(a.Lease)}
+	return won
 }
 
 // Claim decides for each attempt; see idempotency.Store.
@@ -91,7 +98,7 @@ func (k Keys) claim(a idempotency.Attempt) idempotency.Claimed {
 		return found
 	}
 	// Linearization point: the put under the mutex. A later caller finds this record and is a duplicate.
-	e.rec = claimedBy(a, e.rec, now)
+	e.rec = k.store.claimedBy(a, e.rec, now)
 	return idempotency.Claimed{Won: true, Record: e.rec.record(now)}
 }
 
@@ -102,6 +109,9 @@ func (k Keys) look(a idempotency.Attempt, now time.Time) (e *entry, take bool, f
 	e = k.store.keys[id]
 	switch {
 	case e == nil:
+		if found.Err = a.CheckWindow(now); found.Err != nil {
+			return nil, false, found
+		}
 		e = &entry{}
 		k.store.keys[id] = e
 		return e, true, found
@@ -113,7 +123,10 @@ func (k Keys) look(a idempotency.Attempt, now time.Time) (e *entry, take bool, f
 	found.Record = e.rec.record(now)
 	switch idempotency.Judge(found.Record, a) {
 	case idempotency.Take:
-		return e, true, found
+		if found.Record.State == idempotency.Free {
+			found.Err = a.CheckWindow(now)
+		}
+		return e, found.Err == nil, found
 	case idempotency.Mine:
 		found.Won = true
 	}
@@ -169,7 +182,7 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 		case ok && e.rec.State == c.State && c.State != idempotency.InFlight: // said before; its reply was lost
 		case ok && (e.rec.State == idempotency.InFlight || e.rec.State == idempotency.Unknown):
 			// Linearization point: the answer under the mutex, given only by the owner, expired or not.
-			e.rec = completed(e.rec, c, k.store.now())
+			k.store.put(e, completed(e.rec, c, k.store.now()))
 		default:
 			errs[i] = &idempotency.LostError{Claim: c.Claim, Superseded: true}
 		}
@@ -177,9 +190,17 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 	return errs, nil
 }
 
+// put replaces a record, and remembers when it will be due for a sweep. The store is locked.
+func (s *Store) put(e *entry, rec *stored) {
+	e.rec = rec
+	if rec.State == idempotency.Done || rec.State == idempotency.Free {
+		s.due = append(s.due, idOf(rec.Request))
+	}
+}
+
 func completed(r *stored, c idempotency.Completion, now time.Time) *stored {
 	done := *r
-	done.State, done.Response = c.State, clone(c.Response)
+	done.State, done.Response, done.changed = c.State, clone(c.Response), now
 	if c.State == idempotency.InFlight && now.Before(done.expires) { // let go
 		done.expires = now
 	}

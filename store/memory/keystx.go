@@ -58,7 +58,7 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 	// Linearization point: the key is this transaction's from here to its end.
 	e.tx = tx
 	tx.held[id] = true
-	rec := claimedBy(a, e.rec, now)
+	rec := s.claimedBy(a, e.rec, now)
 	tx.log = append(tx.log, change{key: id, rec: rec, claim: true})
 	return idempotency.Claimed{Won: true, Record: rec.record(now)}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"sync"
 	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // Config is that of New. The zero value works.
@@ -19,9 +21,13 @@ type Store struct {
 	now    func() time.Time
 	before func(ctx context.Context, point string) // a test's look at each step, before the mutex
 
-	mu      sync.Mutex
-	keys    map[keyID]*entry
-	secrets map[string][]byte
+	mu         sync.Mutex
+	keys       map[keyID]*entry
+	due        []keyID // done or free, in the order in which they came to be
+	buried     []keyID // tombstones, likewise
+	tokenFloor int64   // no key that was removed had a higher token
+	decisions  map[keyID][]idempotency.Decision
+	secrets    map[string][]byte
 }
 
 // New makes an empty Store.
@@ -29,7 +35,10 @@ func New(cfg Config) *Store {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Store{now: cfg.Now, keys: map[keyID]*entry{}, secrets: map[string][]byte{}}
+	return &Store{
+		now: cfg.Now, keys: map[keyID]*entry{},
+		decisions: map[keyID][]idempotency.Decision{}, secrets: map[string][]byte{},
+	}
 }
 
 // Migrate has nothing to do: it is here so that a Store can stand in for any other.

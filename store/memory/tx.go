@@ -43,7 +43,7 @@ func (tx *Tx) commit() {
 		if c.fn != nil {
 			c.fn()
 		} else {
-			s.keys[c.key].rec = c.rec
+			s.put(s.keys[c.key], c.rec)
 		}
 	}
 	tx.end()

@@ -1,0 +1,87 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+)
+
+var _ idempotency.OperatorStore = Keys{}
+
+// List returns records; see idempotency.OperatorStore.
+func (k Keys) List(ctx context.Context, f idempotency.Filter) ([]idempotency.Record, error) {
+	if err := k.store.step(ctx, "list"); err != nil {
+		return nil, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	now := k.store.now()
+	var all []idempotency.Record
+	after := keyID{f.AfterScope, f.AfterKey}
+	for id, e := range k.store.keys {
+		if e.rec == nil || (f.Scope != "" && id.scope != f.Scope) || compareIDs(id, after) <= 0 {
+			continue
+		}
+		rec := e.rec.record(now)
+		if (f.Unresolved && !unresolved(rec)) || rec.Age < f.OlderThan {
+			continue
+		}
+		all = append(all, rec)
+	}
+	slices.SortFunc(all, func(a, b idempotency.Record) int { return compareIDs(idOf(a.Request), idOf(b.Request)) })
+	return all[:min(len(all), f.Limit)], nil
+}
+
+func compareIDs(a, b keyID) int {
+	return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.key, b.key))
+}
+
+// unresolved says that a person may decide.
+func unresolved(rec idempotency.Record) bool {
+	return rec.State == idempotency.Unknown || rec.Expired()
+}
+
+// Resolve decides a key; see idempotency.OperatorStore.
+func (k Keys) Resolve(ctx context.Context, r idempotency.Resolution) error {
+	if err := k.store.step(ctx, "resolve"); err != nil {
+		return err
+	}
+	s := k.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	id := keyID{r.Scope, r.Key}
+	e := s.keys[id]
+	if e == nil || e.rec == nil {
+		return idempotency.ErrNotFound
+	}
+	if rec := e.rec.record(now); e.tx != nil || !unresolved(rec) || (r.Token != 0 && r.Token != rec.Token) {
+		return &idempotency.DecidedError{Record: rec}
+	}
+	// Linearization point: the decision under the mutex. The owner's token and attempt are gone, so its
+	// completion, should it come, is refused.
+	from, decided := e.rec.State, *e.rec
+	decided.Token, decided.Attempt, decided.changed = decided.Token+1, "", now
+	if r.Response != nil {
+		decided.State, decided.Response = idempotency.Done, clone(*r.Response)
+	} else {
+		decided.State, decided.Steps = idempotency.Free, nil
+	}
+	s.put(e, &decided)
+	s.decisions[id] = append(s.decisions[id], idempotency.Decision{
+		At: now, By: r.By, Note: r.Note, From: from, To: decided.State, Token: decided.Token,
+	})
+	return nil
+}
+
+// Audit returns decisions; see idempotency.OperatorStore.
+func (k Keys) Audit(ctx context.Context, scope, key string) ([]idempotency.Decision, error) {
+	if err := k.store.step(ctx, "audit"); err != nil {
+		return nil, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	return slices.Clone(k.store.decisions[keyID{scope, key}]), nil
+}

@@ -23,7 +23,7 @@ func (k *Keys) storePolicy() retry.Policy {
 		ElapsedMax:  k.cfg.StoreMax,
 		AttemptsMax: storeTries,
 		Idempotent:  true, // a claim is known by its attempt, a completion by its claim
-		Retryable:   func(err error) bool { return !isLost(err) },
+		Retryable:   func(err error) bool { return !isLost(err) && !refused(err) },
 	}
 }
 
@@ -39,6 +39,9 @@ func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
 		}
 		return all[0], all[0].Err
 	})
+	if refused(err) {
+		return Claimed{}, err
+	}
 	if err != nil {
 		if errors.Is(err, fifty.ErrUnknownOutcome) {
 			k.abandonSoon(ctx, a)
@@ -47,6 +50,9 @@ func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
 	}
 	return claimed, nil
 }
+
+// refused says that the store was asked and said no to the attempt, for good.
+func refused(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(err, fifty.ErrInvalid) }
 
 // abandonSoon frees, in the background, a claim that may have landed without a reply. Left alone it would
 // read as an owner that vanished, although nothing ever started. When the store is down for many at once,

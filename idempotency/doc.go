@@ -35,5 +35,5 @@
 // # Events
 //
 // An Observer in Config sees: idempotency.claimed, .replayed, .in_flight, .mismatch, .unresolved,
-// .completed, .refused, .freed, .let_go, .left_unknown, .completion_failed, .lease_lost, .superseded, .sweep_failed.
+// .completed, .refused, .freed, .let_go, .rolled_back, .left_unknown, .completion_failed, .lease_lost, .superseded, .sweep_failed.
 package idempotency

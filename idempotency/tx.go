@@ -111,6 +111,9 @@ func (t *txCall[Tx]) try(ctx context.Context) (Claimed, error) {
 			return t.kept(), nil
 		})
 	}
+	if err == nil {
+		err = claimed.Err
+	}
 	if err != nil && t.committed && t.keys.store.Classify(err) == txn.Unknown {
 		t.unknown = err
 	}
@@ -146,7 +149,7 @@ func (t *txCall[Tx]) failed(ctx context.Context, err error) error {
 	}
 	k := t.keys
 	if !t.committed && t.unknown == nil {
-		k.observe(ctx, "idempotency.freed", t.attempt.Request, time.Time{}, err)
+		k.observe(ctx, "idempotency.rolled_back", t.attempt.Request, time.Time{}, err)
 		return err
 	}
 	k.observe(ctx, "idempotency.completion_failed", t.attempt.Request, time.Time{}, err)
@@ -169,6 +172,9 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 	}
 	began := time.Now()
 	claimed, err := k.store.ClaimTx(ctx, tx, k.attempt(req))
+	if err == nil {
+		err = claimed.Err
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -189,7 +195,7 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 	if state != Done {
 		// The transaction is probably broken already, and the caller rolls back; if neither, this frees the key.
 		_ = k.store.CompleteTx(context.WithoutCancel(ctx), tx, Completion{Claim: claim, State: Free, Undo: true})
-		k.observe(ctx, "idempotency.freed", req, began, err)
+		k.observe(ctx, "idempotency.rolled_back", req, began, err)
 		return Result{}, err
 	}
 	c := Completion{Claim: claim, State: Done, Response: r.kept(k.cfg.ResponseMax), Undo: fnErr != nil}

@@ -60,12 +60,12 @@ func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Respon
 	state, response, err := outcome(r, fnErr)
 	c := Completion{Claim: rec.claim(), State: state}
 	if state == Done {
-		c.Response = response.kept(k.cfg.ResponseMax)
+		c.Response = k.kept(rec.Request, response)
 	}
 	decided, stored := k.complete(context.WithoutCancel(ctx), rec, c)
 	if lost, ok := errors.AsType[*LostError](stored); ok {
 		k.observe(ctx, "idempotency.superseded", rec.Request, began, lost)
-		return k.superseded(rec.Request, decided, lost, err)
+		return k.superseded(ctx, rec.Request, decided, lost, err)
 	}
 	switch state {
 	case Done:
@@ -102,9 +102,9 @@ func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Respon
 
 // superseded answers an owner whose key was decided without it: it gets what every other arrival gets, so
 // that all see one outcome.
-func (k *Keys) superseded(req Request, decided Record, lost *LostError, fnErr error) (Result, error) {
+func (k *Keys) superseded(ctx context.Context, req Request, decided Record, lost *LostError, fnErr error) (Result, error) {
 	if decided.State == Done {
-		return answer(req, decided)
+		return k.answer(ctx, req, decided)
 	}
 	return Result{}, errors.Join(lost, fnErr)
 }

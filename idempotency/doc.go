@@ -26,6 +26,7 @@
 //   - fingerprint.go: what tells two bodies under one key apart
 //   - response.go: the answer that is kept
 //   - store.go: what a store must do; judge.go: what it decides about a key that is there already
+//   - keep.go, seal.go: in which form an answer is kept; natural.go: when no key is needed
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
 //   - wait.go: how a duplicate waits
 //   - window.go, sweep.go: how long a key is remembered; operator.go: what people decide

@@ -64,6 +64,17 @@ type Config struct {
 	// done, and duplicates get ErrNotReplayable. Defaults to 1 MiB.
 	ResponseMax int
 
+	// Seal seals what is kept of answers and steps. Defaults to none: kept in the clear.
+	Seal *Ring
+
+	// Rebuild makes the answer for a duplicate of a request whose Response had a Reference; kept has its
+	// Status and Reference. It only reads. Without it such a duplicate gets ErrNotReplayable.
+	Rebuild func(ctx context.Context, req Request, kept Response) (Response, error)
+
+	// AnyFingerprint answers a used key whatever the fingerprint, instead of with ErrMismatch. A client that
+	// uses one key for two intents then loses the second without a sign. Defaults to false.
+	AnyFingerprint bool
+
 	// Owner names this process to operators. Defaults to the host's name and the process id.
 	Owner string
 
@@ -210,7 +221,19 @@ func (k *Keys) Find(ctx context.Context, scope, key string) (Record, error) {
 	return rec, nil
 }
 
+// anyFingerprint is of a version that can't be compared, so it matches all.
+const anyFingerprint Fingerprint = "\x00any"
+
+// named is req with the fingerprint that counts.
+func (k *Keys) named(req Request) Request {
+	if k.cfg.AnyFingerprint {
+		req.Fingerprint = anyFingerprint
+	}
+	return req
+}
+
 func (k *Keys) attempt(req Request) Attempt {
+	req = k.named(req)
 	a := Attempt{ID: rand.Text(), Request: req, Owner: k.cfg.Owner, Lease: k.cfg.Lease}
 	if at, ok := Made(req.Key); ok {
 		a.Made, a.Window = at, k.cfg.Tombstone
@@ -220,7 +243,7 @@ func (k *Keys) attempt(req Request) Attempt {
 
 // duplicate turns the record of a key that is not this attempt's into what its caller gets.
 func (k *Keys) duplicate(ctx context.Context, req Request, rec Record) (Result, error) {
-	res, err := answer(req, rec)
+	res, err := k.answer(ctx, req, rec)
 	name := "idempotency.replayed"
 	switch {
 	case err == nil, errors.Is(err, ErrNotReplayable):
@@ -230,15 +253,27 @@ func (k *Keys) duplicate(ctx context.Context, req Request, rec Record) (Result, 
 		name = "idempotency.mismatch"
 	case errors.Is(err, ErrUnresolved):
 		name = "idempotency.unresolved"
-	default:
+	case errors.Is(err, ErrExpired):
 		name = "idempotency.expired"
+	default:
+		name = "idempotency.replay_failed"
 	}
 	k.observe(ctx, name, req, time.Time{}, err)
 	return res, err
 }
 
-// answer is what a record says to a request that doesn't own its key.
-func answer(req Request, rec Record) (Result, error) {
+// answer is what the caller of a request gets for a record that is not its own.
+func (k *Keys) answer(ctx context.Context, req Request, rec Record) (Result, error) {
+	res, err := judged(req, rec)
+	if err != nil {
+		return res, err
+	}
+	res.Response, err = k.replay(ctx, req, res.Response)
+	return res, err
+}
+
+// judged is what a record says to a request that doesn't own its key.
+func judged(req Request, rec Record) (Result, error) {
 	// A key that is free, or just being taken over, belongs to whoever comes next: ask again.
 	if rec.State != Free && !req.Fingerprint.Matches(rec.Request.Fingerprint) {
 		return Result{}, &MismatchError{Scope: req.Scope, Key: req.Key}

@@ -41,6 +41,10 @@ type OperatorStore interface {
 	// record becomes Done, otherwise Free; the steps of a freed key are forgotten.
 	Resolve(ctx context.Context, r Resolution) error
 
+	// Erase takes answer and steps away from at most limit done records of a scope that still have them, and
+	// returns how many: they stay done, and not replayable.
+	Erase(ctx context.Context, scope string, limit int) (erased int, err error)
+
 	// Audit returns the decisions about a key, oldest first.
 	Audit(ctx context.Context, scope, key string) ([]Decision, error)
 }
@@ -112,6 +116,23 @@ func (o *Operator) Resolve(ctx context.Context, r Resolution) error {
 		}
 	}
 	return o.store.Resolve(ctx, r)
+}
+
+// Erase takes away all kept answers of a scope, as a customer may ask for, and returns how many; also with an
+// error, and then what it did stays done. The keys stay used: a duplicate gets ErrNotReplayable and nothing
+// runs again. Keys that are in flight or unresolved keep their steps until they are decided.
+func (o *Operator) Erase(ctx context.Context, scope string) (erased int, err error) {
+	if err := ValidateScope(scope); err != nil {
+		return 0, err
+	}
+	for range sweepBatchesMax {
+		n, err := o.store.Erase(ctx, scope, sweepBatch)
+		erased += n
+		if err != nil || n < sweepBatch {
+			return erased, err
+		}
+	}
+	return erased, nil
 }
 
 // Audit returns the decisions about a key, oldest first. A key that was never decided has none.

@@ -12,6 +12,11 @@ type Response struct {
 	Header map[string][]string // kept value by value; never joined, never split
 	Body   []byte
 
+	// Reference keeps the answer as a reference instead of its header and body: the id of what was made,
+	// say. The first arrival gets the answer as it is; a duplicate gets what Config.Rebuild makes of the
+	// status and the reference, which is today's answer, not the first one. Empty keeps it whole.
+	Reference string
+
 	// NotReplayable says that the answer was given but not kept whole: it was streamed, or larger than
 	// Config.ResponseMax. The work is recorded as done and never runs again; duplicates get
 	// ErrNotReplayable.
@@ -47,12 +52,4 @@ func Decode[T any](r Result) (T, error) {
 		return v, fmt.Errorf("idempotency: decode: %w", err)
 	}
 	return v, nil
-}
-
-// kept is what the store gets of r: the whole, or for one that is too large its status alone.
-func (r Response) kept(bodyMax int) Response {
-	if r.NotReplayable || len(r.Body) > bodyMax {
-		return Response{Status: r.Status, NotReplayable: true}
-	}
-	return r
 }

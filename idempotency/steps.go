@@ -46,7 +46,7 @@ func Step[T any](ctx context.Context, s *Steps, name string, fn func(ctx context
 		return zero, err
 	}
 	if before.done() {
-		return decodeStep[T](before)
+		return decodeStep[T](s, before)
 	}
 	if err := s.beat.held(); err != nil {
 		return zero, err
@@ -80,7 +80,7 @@ func StepOnce[T any](
 		return zero, err
 	}
 	if before.done() {
-		return decodeStep[T](before)
+		return decodeStep[T](s, before)
 	}
 	key := StepKey(s.rec.Request, name)
 	if before.Sent {
@@ -160,11 +160,12 @@ func (s *Steps) reopen(name string, before StepRecord) error {
 // save writes a step down, trying again while the store fails. It has the condition of a completion: a late
 // owner that nobody superseded still tells what it knows.
 func (s *Steps) save(step StepRecord) error {
-	k := s.keys
+	k, kept := s.keys, step
+	kept.Result = k.cfg.Seal.sealStep(s.rec.Request, step.Name, step.Result)
 	err := retry.Do(s.ctx, k.storePolicy(), func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
 		defer cancel()
-		return k.store.SaveStep(ctx, s.rec.claim(), step)
+		return k.store.SaveStep(ctx, s.rec.claim(), kept)
 	})
 	if err == nil {
 		s.known[step.Name] = step
@@ -190,9 +191,13 @@ func keepStep[T any](s *Steps, name string, v T) (T, error) {
 	return v, nil
 }
 
-func decodeStep[T any](r StepRecord) (T, error) {
+func decodeStep[T any](s *Steps, r StepRecord) (T, error) {
 	var v T
-	if err := json.Unmarshal(r.Result, &v); err != nil {
+	text, err := s.keys.cfg.Seal.openStep(s.rec.Request, r.Name, r.Result)
+	if err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
 		return v, fmt.Errorf("idempotency: step %q: its kept result does not fit: %w", r.Name, err)
 	}
 	return v, nil

@@ -42,6 +42,7 @@ func NewTx[Tx any](store TxStore[Tx], cfg Config) *TxKeys[Tx] {
 // When the commit's reply was lost and asking again did not settle it, the error is a
 // fifty.ErrUnknownOutcome: ask again with the same key. Do not send any of the answer before InTx returns.
 func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.Context, tx Tx) (Response, error)) (Result, error) {
+	req = k.named(req)
 	if err := req.Validate(); err != nil {
 		return Result{}, err
 	}
@@ -59,10 +60,10 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 	case claimed.Record.State == Done && claimed.Record.Attempt == t.attempt.ID:
 		// An earlier try of this call committed, and its reply was lost.
 		k.observe(ctx, t.event(), req, began, nil)
-		return Result{Response: claimed.Record.Response}, nil
+		return Result{Response: t.answer}, nil
 	case t.unknown != nil:
 		// An earlier try may still be committing, and holds the key.
-		if _, err := answer(req, claimed.Record); errors.Is(err, ErrInFlight) {
+		if _, err := judged(req, claimed.Record); errors.Is(err, ErrInFlight) {
 			return Result{}, t.unknown
 		}
 	}
@@ -130,7 +131,7 @@ func (t *txCall[Tx]) run(ctx context.Context, tx Tx) (Response, error) {
 	return t.kept(), nil
 }
 
-func (t *txCall[Tx]) kept() Response { return t.answer.kept(t.keys.cfg.ResponseMax) }
+func (t *txCall[Tx]) kept() Response { return t.keys.kept(t.attempt.Request, t.answer) }
 
 func (t *txCall[Tx]) event() string {
 	if t.refused {
@@ -167,6 +168,7 @@ func (t *txCall[Tx]) failed(ctx context.Context, err error) error {
 // Without running fn, DoTx returns what InTx returns. A claim is not retried here: on a serialization
 // failure run your whole transaction again.
 func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx context.Context, tx Tx) (Response, error)) (Result, error) {
+	req = k.named(req)
 	if err := req.Validate(); err != nil {
 		return Result{}, err
 	}
@@ -198,7 +200,7 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 		k.observe(ctx, "idempotency.rolled_back", req, began, err)
 		return Result{}, err
 	}
-	c := Completion{Claim: claim, State: Done, Response: r.kept(k.cfg.ResponseMax), Undo: fnErr != nil}
+	c := Completion{Claim: claim, State: Done, Response: k.kept(req, r), Undo: fnErr != nil}
 	if err := k.store.CompleteTx(ctx, tx, c); err != nil {
 		return Result{}, err
 	}

@@ -96,7 +96,7 @@ func inFlight(req Request, c Claimed) bool {
 	if c.Won {
 		return false
 	}
-	_, err := answer(req, c.Record)
+	_, err := judged(req, c.Record)
 	return errors.Is(err, ErrInFlight)
 }
 

@@ -76,6 +76,28 @@ func (k Keys) Resolve(ctx context.Context, r idempotency.Resolution) error {
 	return nil
 }
 
+// Erase takes answers away; see idempotency.OperatorStore.
+func (k Keys) Erase(ctx context.Context, scope string, limit int) (erased int, err error) {
+	if err := k.store.step(ctx, "erase"); err != nil {
+		return 0, err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	for id, e := range k.store.keys {
+		if erased == limit {
+			break
+		}
+		if id.scope != scope || e.rec == nil || e.rec.State != idempotency.Done || e.rec.Response.NotReplayable {
+			continue
+		}
+		bare := *e.rec
+		bare.Response, bare.Steps = idempotency.Response{Status: bare.Response.Status, NotReplayable: true}, nil
+		e.rec = &bare
+		erased++
+	}
+	return erased, nil
+}
+
 // Audit returns decisions; see idempotency.OperatorStore.
 func (k Keys) Audit(ctx context.Context, scope, key string) ([]idempotency.Decision, error) {
 	if err := k.store.step(ctx, "audit"); err != nil {

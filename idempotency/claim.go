@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
@@ -27,9 +28,33 @@ func (k *Keys) storePolicy() retry.Policy {
 	}
 }
 
-// claim asks the store for the key, again and again with the same attempt: a claim whose reply was lost is
-// then recognised as ours. The error is an *UnavailableError: nothing was run.
+// claim asks the store for the key. The error is ErrExpired, a *fifty.InvalidError, or an *UnavailableError;
+// nothing was run.
 func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
+	for range storeTries {
+		claimed, err := k.ask(ctx, a)
+		late := err == nil && !claimed.Won && claimed.Record.Attempt == a.ID && claimed.Record.Expired()
+		if !late {
+			return claimed, err
+		}
+		// The replies were lost for longer than the lease: the key reads as one whose owner vanished, but
+		// this is its owner, and has not begun. It gives the claim back and asks as somebody new.
+		_, err = k.complete(ctx, claimed.Record, Completion{Claim: claimed.Record.claim(), State: Free})
+		if err != nil && !isLost(err) {
+			k.abandonSoon(ctx, a)
+			return Claimed{}, &UnavailableError{Cause: err}
+		}
+		a.ID = rand.Text()
+	}
+	return Claimed{}, &UnavailableError{Cause: errLate}
+}
+
+// errLate says that the store's replies take longer than the lease.
+var errLate = errors.New("every claim had expired when its reply arrived; Config.Lease is too short for this store")
+
+// ask sends one attempt's claim, again and again until there is a reply: a claim whose reply was lost is
+// recognised as ours.
+func (k *Keys) ask(ctx context.Context, a Attempt) (Claimed, error) {
 	claimed, err := retry.Value(ctx, k.storePolicy(), func(ctx context.Context) (Claimed, error) {
 		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
 		defer cancel()
@@ -39,16 +64,13 @@ func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
 		}
 		return all[0], all[0].Err
 	})
-	if refused(err) {
-		return Claimed{}, err
+	if err == nil || refused(err) {
+		return claimed, err
 	}
-	if err != nil {
-		if errors.Is(err, fifty.ErrUnknownOutcome) {
-			k.abandonSoon(ctx, a)
-		}
-		return Claimed{}, &UnavailableError{Cause: err}
+	if errors.Is(err, fifty.ErrUnknownOutcome) {
+		k.abandonSoon(ctx, a)
 	}
-	return claimed, nil
+	return Claimed{}, &UnavailableError{Cause: err}
 }
 
 // refused says that the store was asked and said no to the attempt, for good.

@@ -18,17 +18,18 @@ const (
 // Judge is the one place that says what becomes of an attempt whose key has a record. It is pure: the
 // store reads the record, asks, and acts conditionally on what it read.
 func Judge(rec Record, a Attempt) Verdict {
-	own := rec.Attempt == a.ID
+	own, same := rec.Attempt == a.ID, a.Request.Fingerprint.Matches(rec.Request.Fingerprint)
 	switch {
+	case own && same && rec.State == InFlight && !rec.Expired():
+		return Mine
+	case own:
+		// A claim of this attempt that was held up on its way arrives late, after what the attempt did with
+		// an earlier one. Taking anything now would take it for nobody.
+		return Answer
 	case rec.State == Free:
 		return Take
-	case !a.Request.Fingerprint.Matches(rec.Request.Fingerprint):
+	case !same:
 		return Answer
-	case own && rec.State == InFlight && !rec.Expired():
-		return Mine
-	case own && (rec.State == InFlight || rec.State == Unknown):
-		// An attempt that is still asking has not started its work, whatever became of its claim since.
-		return Take
 	case rec.Expired() && rec.Resume && a.Resume:
 		// Only work made of steps may be started again: the steps that finished are skipped.
 		return Take

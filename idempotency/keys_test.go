@@ -365,3 +365,67 @@ func TestFindTellsAVanishedOwner(t *testing.T) {
 		}
 	})
 }
+
+func TestClaimWhoseReplyOutlastedItsLeaseIsGivenBackAndAskedForAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		store.set("claim", nil, func() error {
+			if store.count("claim") > 1 {
+				return nil
+			}
+			pass(2 * time.Second)
+			return errLostReply
+		})
+		keys := idempotency.New(store, idempotency.Config{Lease: time.Second})
+		res, err := keys.Do(t.Context(), request("k"), answering(created("ch_1")))
+		if err != nil || res.Replayed || string(res.Body) != "ch_1" {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	})
+}
+
+func TestClaimHeldUpOnItsWayTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		var first idempotency.Attempt
+		store.set("claim", nil, nil)
+		spy := &spying{faulty: store, saw: func(a idempotency.Attempt) { first = a }}
+		keys := idempotency.New(spy, idempotency.Config{Lease: time.Second})
+		late := func() idempotency.Claimed { // the network delivers the first claim once more
+			claimed, err := store.Claim(t.Context(), []idempotency.Attempt{first})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return claimed[0]
+		}
+		store.set("renew", always(errDown), nil)
+		res, err := keys.Do(t.Context(), request("k"), func(context.Context) (idempotency.Response, error) {
+			pass(2 * time.Second) // its lease runs out
+			if late().Won {
+				t.Error("a late message took the key for nobody")
+			}
+			return created("ch_1"), nil
+		})
+		if err != nil || string(res.Body) != "ch_1" {
+			t.Fatalf("the late truth was thrown away: %+v, %v", res, err)
+		}
+		_, err = keys.Do(t.Context(), request("free"), func(context.Context) (idempotency.Response, error) {
+			return idempotency.Response{}, idempotency.NotDone(errDown)
+		})
+		wantIs(t, err, errDown)
+		if late().Won {
+			t.Fatal("a late message took a free key for nobody")
+		}
+	})
+}
+
+// spying sees the attempts that are sent.
+type spying struct {
+	*faulty
+	saw func(idempotency.Attempt)
+}
+
+func (s *spying) Claim(ctx context.Context, as []idempotency.Attempt) ([]idempotency.Claimed, error) {
+	s.saw(as[0])
+	return s.faulty.Claim(ctx, as)
+}

@@ -95,7 +95,7 @@ type TxStore[Tx any] interface {
 // Attempt is one arrival that asks for its key. The same ID gets the same claim, so an attempt whose
 // reply was lost is sent again as it is.
 type Attempt struct {
-	ID      string        // made once per arrival, unique
+	ID      string        // unique; made anew after it has owned a key
 	Request Request       // valid
 	Owner   string        // host and process, for operators
 	Lease   time.Duration // how long the claim holds without renewal; positive

@@ -147,7 +147,13 @@ func (k Keys) Renew(ctx context.Context, claims []idempotency.Claim, lease time.
 	if err := k.store.step(ctx, "renew"); err != nil {
 		return nil, err
 	}
-	k.store.mu.Lock()
+	ids := make([]keyID, len(claims))
+	for i, c := range claims {
+		ids[i] = keyID{c.Scope, c.Key}
+	}
+	if err := k.store.lockSettled(ctx, ids...); err != nil {
+		return nil, err
+	}
 	defer k.store.mu.Unlock()
 	now := k.store.now()
 	errs := make([]error, len(claims))
@@ -173,7 +179,13 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 	if err := k.store.step(ctx, "complete"); err != nil {
 		return nil, err
 	}
-	k.store.mu.Lock()
+	ids := make([]keyID, len(completions))
+	for i, c := range completions {
+		ids[i] = keyID{c.Claim.Scope, c.Claim.Key}
+	}
+	if err := k.store.lockSettled(ctx, ids...); err != nil {
+		return nil, err
+	}
 	defer k.store.mu.Unlock()
 	errs := make([]error, len(completions))
 	for i, c := range completions {
@@ -212,7 +224,9 @@ func (k Keys) SaveStep(ctx context.Context, c idempotency.Claim, step idempotenc
 	if err := k.store.step(ctx, "save step"); err != nil {
 		return err
 	}
-	k.store.mu.Lock()
+	if err := k.store.lockSettled(ctx, keyID{c.Scope, c.Key}); err != nil {
+		return err
+	}
 	defer k.store.mu.Unlock()
 	e, ok := k.owned(c)
 	if !ok || e.rec.State != idempotency.InFlight {

@@ -48,17 +48,22 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 	defer s.mu.Unlock()
 	now := s.now()
 	id := idOf(a.Request)
-	if tx.held[id] {
-		return idempotency.Claimed{Record: tx.last(id).record(now)}, nil
+	before := tx.last(id)
+	if before != nil { // this transaction has written the record itself
+		found := idempotency.Claimed{Record: before.record(now)}
+		if idempotency.Judge(found.Record, a) != idempotency.Take {
+			return found, nil
+		}
+	} else {
+		e, take, found := k.look(a, now)
+		if !take {
+			return found, nil
+		}
+		// Linearization point: the key is this transaction's from here to its end.
+		e.tx, before = tx, e.rec
+		tx.held[id] = true
 	}
-	e, take, found := k.look(a, now)
-	if !take {
-		return found, nil
-	}
-	// Linearization point: the key is this transaction's from here to its end.
-	e.tx = tx
-	tx.held[id] = true
-	rec := s.claimedBy(a, e.rec, now)
+	rec := s.claimedBy(a, before, now)
 	tx.log = append(tx.log, change{key: id, rec: rec, claim: true})
 	return idempotency.Claimed{Won: true, Record: rec.record(now)}, nil
 }
@@ -94,10 +99,10 @@ func (k Keys) CompleteTx(ctx context.Context, tx *Tx, c idempotency.Completion) 
 	return nil
 }
 
-// claimOf returns the number of the change that claimed id.
+// claimOf returns the number of the last change that claimed id.
 func (tx *Tx) claimOf(id keyID) int {
-	for i, c := range tx.log {
-		if c.claim && c.key == id {
+	for i := len(tx.log) - 1; i >= 0; i-- {
+		if tx.log[i].claim && tx.log[i].key == id {
 			return i
 		}
 	}

@@ -48,16 +48,17 @@ func (k Keys) Resolve(ctx context.Context, r idempotency.Resolution) error {
 	if err := k.store.step(ctx, "resolve"); err != nil {
 		return err
 	}
-	s := k.store
-	s.mu.Lock()
+	s, id := k.store, keyID{r.Scope, r.Key}
+	if err := s.lockSettled(ctx, id); err != nil {
+		return err
+	}
 	defer s.mu.Unlock()
 	now := s.now()
-	id := keyID{r.Scope, r.Key}
 	e := s.keys[id]
 	if e == nil || e.rec == nil {
 		return idempotency.ErrNotFound
 	}
-	if rec := e.rec.record(now); e.tx != nil || !unresolved(rec) || (r.Token != 0 && r.Token != rec.Token) {
+	if rec := e.rec.record(now); !unresolved(rec) || (r.Token != 0 && r.Token != rec.Token) {
 		return &idempotency.DecidedError{Record: rec}
 	}
 	// Linearization point: the decision under the mutex. The owner's token and attempt are gone, so its

@@ -15,6 +15,7 @@ var ErrTxDone = errors.New("memory: the transaction has ended")
 type Tx struct {
 	store *Store
 	done  bool
+	ended chan struct{}  // closed at the end, for those who wait to learn what became of a key
 	log   []change       // in order; undone from its end
 	held  map[keyID]bool // the keys that this transaction claimed
 }
@@ -31,7 +32,9 @@ type change struct {
 // in the commit with the store locked, so it must be short and must not use the store. A rollback forgets it.
 func (tx *Tx) OnCommit(fn func()) { tx.log = append(tx.log, change{fn: fn}) }
 
-func (s *Store) begin() *Tx { return &Tx{store: s, held: map[keyID]bool{}} }
+func (s *Store) begin() *Tx {
+	return &Tx{store: s, ended: make(chan struct{}), held: map[keyID]bool{}}
+}
 
 func (tx *Tx) commit() {
 	s := tx.store
@@ -61,6 +64,35 @@ func (tx *Tx) end() {
 		tx.release(id)
 	}
 	tx.log, tx.done = nil, true
+	close(tx.ended)
+}
+
+// lockSettled locks the store at a moment when no transaction is at work on any of the keys, so that what is
+// there is what stands. It is the row lock of the other stores.
+func (s *Store) lockSettled(ctx context.Context, ids ...keyID) error {
+	for {
+		s.mu.Lock()
+		busy := s.busy(ids)
+		if busy == nil {
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// busy returns what is closed when the first transaction that is at work on one of the keys has ended.
+func (s *Store) busy(ids []keyID) <-chan struct{} {
+	for _, id := range ids {
+		if e := s.keys[id]; e != nil && e.tx != nil {
+			return e.tx.ended
+		}
+	}
+	return nil
 }
 
 // release lets go of one key. The store is locked.
@@ -77,12 +109,13 @@ func (tx *Tx) release(id keyID) {
 func (tx *Tx) undo(mark int) {
 	tx.store.mu.Lock()
 	defer tx.store.mu.Unlock()
-	for _, c := range tx.log[mark:] {
-		if c.claim {
+	undone := tx.log[mark:]
+	tx.log = tx.log[:mark]
+	for _, c := range undone {
+		if c.claim && tx.held[c.key] && tx.last(c.key) == nil { // no earlier claim of it is left
 			tx.release(c.key)
 		}
 	}
-	tx.log = tx.log[:mark]
 }
 
 // Txns opens transactions. It is safe for concurrent use.

@@ -58,26 +58,46 @@ var expiryCases = []claim{
 		next := w.win(attempt(rec.Request))
 		w.refusesStranger(claimOf(rec), next)
 	}},
-	{"an attempt wins its own expired claim again, with a higher token", func(w *world) {
+	{"an attempt is told of its own claim that has expired, and takes nothing", func(w *world) {
 		for _, a := range []idempotency.Attempt{attempt(w.request()), resumable(w.request())} {
 			rec := w.expired(a)
-			again := w.win(a)
-			if again.Token <= rec.Token {
-				w.Errorf("the token is %d, after %d", again.Token, rec.Token)
+			seen := w.lose(a)
+			if problem := different(seen, rec); problem != "" {
+				w.Errorf("it was told: %s", problem)
 			}
-			w.is(again)
-			w.refusesStranger(claimOf(rec), again)
+			if !seen.Expired() {
+				w.Errorf("it was not told that its claim has expired: %v left", seen.ExpiresIn)
+			}
+			w.is(rec)
+			w.done(rec, "late") // it is still the owner
+			w.is(ended(rec, idempotency.Done, "late"))
 		}
 	}},
-	{"an attempt wins its own unknown claim again, with a higher token", func(w *world) {
+	{"an attempt is told of its own claim that is unknown, and takes nothing", func(w *world) {
+		for _, a := range []idempotency.Attempt{attempt(w.request()), resumable(w.request())} {
+			rec := w.win(a)
+			w.complete(rec, idempotency.Unknown, idempotency.Response{})
+			want := ended(rec, idempotency.Unknown, "")
+			if problem := different(w.lose(a), want); problem != "" {
+				w.Errorf("it was told: %s", problem)
+			}
+			w.is(want)
+		}
+	}},
+	{"an attempt never takes again the key that it freed", func(w *world) {
 		a := attempt(w.request())
 		rec := w.win(a)
-		w.complete(rec, idempotency.Unknown, idempotency.Response{})
-		again := w.win(a)
-		if again.Token <= rec.Token {
-			w.Errorf("the token is %d, after %d", again.Token, rec.Token)
+		w.complete(rec, idempotency.Free, idempotency.Response{})
+		want := ended(rec, idempotency.Free, "")
+		renamed := a
+		renamed.Request = otherIntent(a.Request)
+		for _, late := range []idempotency.Attempt{a, renamed} {
+			if problem := different(w.lose(late), want); problem != "" {
+				w.Errorf("it was told: %s", problem)
+			}
+			w.is(want)
 		}
-		w.is(again)
+		w.win(attempt(a.Request)) // it is there for others
 	}},
 	{"a late result counts while nobody took over", func(w *world) {
 		for _, state := range []idempotency.State{idempotency.Done, idempotency.Free, idempotency.Unknown} {

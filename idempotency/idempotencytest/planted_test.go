@@ -31,7 +31,9 @@ const (
 	unresumableTakes   fault = "taken over by an attempt that can't resume"
 	freeClosed         fault = "a free key is never claimed again"
 	mineForgotten      fault = "an attempt's own claim is not recognised"
-	ownExpiredLost     fault = "an attempt's own expired claim is not given back"
+	ownExpiredTaken    fault = "an attempt takes its own expired or unknown claim again"
+	ownFreeTaken       fault = "an attempt takes a key again that it freed"
+	ownAnyIntent       fault = "an attempt's own claim is its own with any fingerprint"
 	fingerprintIgnored fault = "fingerprint ignored"
 	takesAnyToken      fault = "a takeover does not compare the token"
 	takesAnyState      fault = "a takeover does not compare the state"
@@ -119,7 +121,13 @@ var planted = []struct {
 	{freeClosed, "a free key is claimed again by any fingerprint, with a higher token"},
 	{mineForgotten, "an attempt that asks again has won, with the same token"},
 	{mineForgotten, "in every order an attempt that is sent twice has one claim"},
-	{ownExpiredLost, "an attempt wins its own expired claim again, with a higher token"},
+	{ownExpiredTaken, "an attempt is told of its own claim that has expired, and takes nothing"},
+	{ownExpiredTaken, "an attempt is told of its own claim that is unknown, and takes nothing"},
+	{ownExpiredTaken, "in every order a claim that was held up takes nothing"},
+	{ownExpiredTaken, "in every order an attempt's own expired claim goes to the one who takes it over"},
+	{ownFreeTaken, "an attempt never takes again the key that it freed"},
+	{ownFreeTaken, "in every order a claim that was held up takes nothing"},
+	{ownAnyIntent, "the owner's own attempt with another fingerprint owns nothing"},
 	{fingerprintIgnored, "another fingerprint gets the record and changes nothing"},
 	{takesAnyToken, "in every order a takeover takes what it saw, and not what became of it"},
 	{takesAnyState, "in every order a takeover and the old owner's late result exclude each other"},
@@ -148,7 +156,7 @@ var planted = []struct {
 	{renewDoesNothing, "a renewal moves the expiry to a lease from now"},
 	{expiredIsSuperseded, "a renewal never revives a claim that has expired"},
 	{completesBlindly, "an owner that was taken over can't renew or complete"},
-	{completesAnyToken, "an attempt wins its own expired claim again, with a higher token"},
+	{completesAnyToken, "a claim with another token is not the owner's"},
 	{completesAnyAttempt, "a claim of another attempt is not the owner's, even with its token"},
 	{completesAnyState, "an answer that was given is never taken back"},
 	{completeWritesRow, "in every order a takeover and the old owner's late result exclude each other"},
@@ -245,6 +253,14 @@ func (broken) Claim(context.Context, []idempotency.Attempt) ([]idempotency.Claim
 
 func (broken) Renew(context.Context, []idempotency.Claim, time.Duration) ([]error, error) {
 	return nil, errGone
+}
+
+func (broken) SaveStep(context.Context, idempotency.Claim, idempotency.StepRecord) error {
+	return errGone
+}
+
+func (broken) Sweep(context.Context, time.Duration, time.Duration, int) (int, error) {
+	return 0, errGone
 }
 
 func (broken) Complete(context.Context, []idempotency.Completion) ([]error, error) {

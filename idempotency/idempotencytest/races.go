@@ -148,22 +148,14 @@ var raceCases = []claim{
 				return w.sentTwice(resumable(req), token)
 			})
 		}
-		w.race(ofTwo, func() interleave.Case {
-			a := attempt(w.request())
-			return w.sentTwice(a, w.expired(a).Token)
-		})
 	}},
-	{"in every order an attempt's own expired claim goes to it or to one taker", func(w *world) {
-		w.race(ofTwo, func() interleave.Case {
-			mine := resumable(w.request())
-			rec := w.expired(mine)
-			attempts := []idempotency.Attempt{mine, resumable(rec.Request)}
-			results := make([]asked, 2)
-			return interleave.Case{
-				Callers: []func(context.Context){w.claims(attempts[0], &results[0]), w.claims(attempts[1], &results[1])},
-				Check:   func() error { return w.oneWinner(rec.Token, attempts, results) },
-			}
-		})
+	{"in every order a claim that was held up takes nothing", func(w *world) {
+		for _, state := range []idempotency.State{idempotency.Done, idempotency.Free, idempotency.Unknown} {
+			w.race(ofTwo, func() interleave.Case { return w.heldUpAgainstEnd(state) })
+		}
+	}},
+	{"in every order an attempt's own expired claim goes to the one who takes it over", func(w *world) {
+		w.race(ofTwo, w.heldUpAgainstTakeover)
 	}},
 	{"in every order a takeover and the old owner's late result exclude each other", func(w *world) {
 		for _, state := range []idempotency.State{idempotency.Done, idempotency.Unknown} {

@@ -38,6 +38,58 @@ func (w *world) sentTwice(a idempotency.Attempt, before int64) interleave.Case {
 	}
 }
 
+// heldUpAgainstEnd is a race of a claim that was sent twice, and whose second message is late, with the end
+// of its owner's work as state.
+func (w *world) heldUpAgainstEnd(state idempotency.State) interleave.Case {
+	a := resumable(w.request())
+	rec := w.win(a)
+	want := ended(rec, state, "the answer")
+	var late asked
+	var completed error
+	return interleave.Case{
+		Callers: []func(context.Context){
+			w.claims(a, &late),
+			w.completes(idempotency.Completion{Claim: claimOf(rec), State: state, Response: want.Response}, &completed),
+		},
+		Check: func() error {
+			if late.err != nil || completed != nil {
+				return fmt.Errorf("Claim: %w, Complete: %w", late.err, completed)
+			}
+			told := want
+			if late.got.Won {
+				told = rec
+			}
+			if problem := different(late.got.Record, told); problem != "" {
+				return fmt.Errorf("the late claim, won %v, was told: %s", late.got.Won, problem)
+			}
+			return w.mustBe(want)
+		},
+	}
+}
+
+// heldUpAgainstTakeover is a race of an owner's own claim, sent again after its expiry, with a takeover.
+func (w *world) heldUpAgainstTakeover() interleave.Case {
+	mine := resumable(w.request())
+	rec := w.expired(mine)
+	taker := resumable(rec.Request)
+	var late, took asked
+	return interleave.Case{
+		Callers: []func(context.Context){w.claims(mine, &late), w.claims(taker, &took)},
+		Check: func() error {
+			if late.err != nil {
+				return fmt.Errorf("the late claim: %w", late.err)
+			}
+			if late.got.Won {
+				return fmt.Errorf("the late claim won: %v", show(late.got.Record))
+			}
+			if different(late.got.Record, rec) != "" && different(late.got.Record, took.got.Record) != "" {
+				return fmt.Errorf("the late claim was told of %v", show(late.got.Record))
+			}
+			return w.oneWinner(rec.Token, []idempotency.Attempt{taker}, []asked{took})
+		},
+	}
+}
+
 // takeoverAgainst is a race of a takeover with the old owner's completion as state.
 func (w *world) takeoverAgainst(state idempotency.State) interleave.Case {
 	rec := w.expired(resumable(w.request()))

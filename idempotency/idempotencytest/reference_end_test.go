@@ -122,10 +122,15 @@ func (s *reference) completed(r *row, c idempotency.Completion) (*row, error) {
 	if r == nil {
 		return nil, lost
 	}
+	if s.has(letGoBlind) && c.State == idempotency.InFlight {
+		return s.letGo(r, lost)
+	}
 	if !s.has(completesBlindly) {
 		switch {
 		case r.Token != c.Claim.Token && !s.has(completesAnyToken), r.Attempt != c.Claim.Attempt && !s.has(completesAnyAttempt):
 			return nil, lost
+		case c.State == idempotency.InFlight && (r.State == idempotency.InFlight || r.State == idempotency.Unknown):
+			return s.letGo(r, lost)
 		case r.State == c.State && !s.has(answersAgain):
 			if s.has(secondRefused) {
 				return nil, lost
@@ -138,7 +143,7 @@ func (s *reference) completed(r *row, c idempotency.Completion) (*row, error) {
 		}
 	}
 	done := *r
-	done.State, done.Response = c.State, s.kept(c.Response)
+	done.State, done.Response, done.changed = c.State, s.kept(c.Response), s.now()
 	return &done, nil
 }
 

@@ -35,6 +35,9 @@ type reference struct {
 	rows    map[rowID]*row
 	locks   map[rowID]*refTx
 	effects map[string]int
+	floor   int64                              // no row that was deleted had a higher token
+	orphans map[rowID][]idempotency.StepRecord // steps whose row was deleted: only a fault leaves any
+	audit   map[rowID][]idempotency.Decision
 }
 
 type rowID struct{ scope, key string }
@@ -43,6 +46,9 @@ type rowID struct{ scope, key string }
 type row struct {
 	idempotency.Record
 	expires time.Time
+	created time.Time // first claimed
+	changed time.Time // came into its state
+	made    time.Time // of a time-ordered key
 }
 
 // bench is what all stores of a test share: a clock that only the test moves, and how many statements wait
@@ -60,7 +66,7 @@ func newBench(lockWait time.Duration) *bench {
 }
 
 func (b *bench) features() idempotencytest.Features {
-	return idempotencytest.Features{Advance: b.advance, Blocked: b.blocked}
+	return idempotencytest.Features{Advance: b.advance, Now: b.read, Blocked: b.blocked}
 }
 
 func (b *bench) read() time.Time {
@@ -91,6 +97,7 @@ func newReference(hook idempotencytest.Hook, b *bench, f fault) *reference {
 	s := &reference{
 		hook: hook, bench: b, fault: f,
 		rows: map[rowID]*row{}, locks: map[rowID]*refTx{}, effects: map[string]int{},
+		orphans: map[rowID][]idempotency.StepRecord{}, audit: map[rowID][]idempotency.Decision{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	return s
@@ -135,7 +142,7 @@ func (s *reference) idOf(c idempotency.Claim) rowID { return s.id(c.Scope, c.Key
 // read is the record of a row as a statement gives it back.
 func (s *reference) read(r *row) idempotency.Record {
 	rec := r.Record
-	rec.ExpiresIn = 0
+	rec.Age, rec.ExpiresIn = s.age(r), 0
 	if rec.State == idempotency.InFlight {
 		rec.ExpiresIn = r.expires.Sub(s.now())
 		if s.has(zeroIsLive) && rec.ExpiresIn == 0 {
@@ -145,6 +152,7 @@ func (s *reference) read(r *row) idempotency.Record {
 	if !s.has(answerShared) {
 		rec.Response = cloned(rec.Response)
 	}
+	rec.Steps = s.readSteps(rec.Steps)
 	return rec
 }
 
@@ -159,14 +167,21 @@ func cloned(r idempotency.Response) idempotency.Response {
 
 // claimedBy is the row of a claim that a has won, after before.
 func (s *reference) claimedBy(a idempotency.Attempt, before *row) *row {
+	now := s.now()
 	r := &row{Record: idempotency.Record{
-		Request: a.Request, State: idempotency.InFlight, Token: 1, Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
-	}, expires: s.now().Add(s.lease(a.Lease))}
+		Request: a.Request, State: idempotency.InFlight, Token: s.floor + 1, Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
+		Steps: s.orphans[s.id(a.Request.Scope, a.Request.Key)],
+	}, expires: now.Add(s.lease(a.Lease)), created: now, changed: now, made: a.Made}
 	if before == nil {
 		return r
 	}
-	r.Token = before.Token + 1
+	r.Token, r.Steps, r.created = before.Token+1, before.Steps, before.created
 	switch {
+	case s.has(ageOfOwner):
+		r.created = now
+	case s.has(stepsLostByTakeover) && before.State == idempotency.InFlight,
+		s.has(stepsLostByFree) && before.State == idempotency.Free:
+		r.Steps = nil
 	case s.has(tokenKept), s.has(tokenRestarts) && before.State == idempotency.Free:
 		r.Token = before.Token
 	case s.has(oldFingerprintKept):
@@ -198,12 +213,15 @@ func (s *reference) judge(rec idempotency.Record, a idempotency.Attempt) idempot
 	switch {
 	case s.has(inFlightAbsent) && rec.State == idempotency.InFlight,
 		s.has(unknownAbsent) && rec.State == idempotency.Unknown,
+		s.has(ownFreeTaken) && rec.State == idempotency.Free,
+		s.has(ownExpiredTaken) && rec.Attempt == a.ID && (rec.Expired() || rec.State == idempotency.Unknown),
 		s.has(expiredTaken) && rec.Expired():
 		return idempotency.Take
 	case s.has(freeClosed) && rec.State == idempotency.Free,
-		s.has(mineForgotten) && rec.Attempt == a.ID,
-		s.has(ownExpiredLost) && rec.Attempt == a.ID && rec.Expired():
+		s.has(mineForgotten) && rec.Attempt == a.ID:
 		return idempotency.Answer
+	case s.has(ownAnyIntent) && rec.Attempt == a.ID:
+		return idempotency.Mine
 	case s.has(unresumableTaken) && rec.Expired():
 		rec.Resume = true
 	case s.has(unresumableTakes) && rec.Expired():
@@ -245,10 +263,14 @@ func (s *reference) claim(ctx context.Context, a idempotency.Attempt, tx *refTx)
 	k := s.id(a.Request.Scope, a.Request.Key)
 	const tries = 10
 	for range tries {
+		floor, err := s.floorAhead(ctx)
+		if err != nil {
+			return idempotency.Claimed{}, err
+		}
 		if err := s.step(ctx, "claim.insert"); err != nil {
 			return idempotency.Claimed{}, err
 		}
-		if got, decided, err := s.insert(k, a, tx); decided || err != nil {
+		if got, decided, err := s.insert(k, a, tx, floor); decided || err != nil {
 			return got, err
 		}
 		if err := s.step(ctx, "claim.look"); err != nil {
@@ -278,11 +300,11 @@ func (s *reference) claim(ctx context.Context, a idempotency.Attempt, tx *refTx)
 }
 
 // insert wins when there is no row. It decides also when a transaction holds the key.
-func (s *reference) insert(k rowID, a idempotency.Attempt, tx *refTx) (idempotency.Claimed, bool, error) {
+func (s *reference) insert(k rowID, a idempotency.Attempt, tx *refTx, floor int64) (idempotency.Claimed, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.heldBy(k, tx) {
-		if s.has(duplicateWaits) {
+		if s.has(duplicateWaits) || s.has(claimTxWaits) && tx != nil && !tx.own {
 			return idempotency.Claimed{}, false, s.wait(k, tx)
 		}
 		told := idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
@@ -294,7 +316,13 @@ func (s *reference) insert(k rowID, a idempotency.Attempt, tx *refTx) (idempoten
 	if s.row(k, tx) != nil {
 		return idempotency.Claimed{}, false, nil
 	}
+	if err := s.checkWindow(a, tx, "insert"); err != nil {
+		return s.refused(err)
+	}
 	won := s.claimedBy(a, nil)
+	if floor >= 0 {
+		won.Token = floor + 1
+	}
 	if !s.has(claimAfterWork) {
 		s.put(k, won, tx)
 	}
@@ -336,9 +364,18 @@ func (s *reference) take(k rowID, a idempotency.Attempt, seen idempotency.Record
 	if !still {
 		return idempotency.Claimed{}, false, nil
 	}
+	if r.State == idempotency.Free {
+		if err := s.checkWindow(a, tx, "take"); err != nil {
+			return s.refused(err)
+		}
+	}
 	won := s.claimedBy(a, r)
 	s.put(k, won, tx)
-	return idempotency.Claimed{Won: true, Record: s.read(won)}, true, nil
+	told := s.read(won)
+	if s.has(stepsReadEarly) {
+		told.Steps = seen.Steps
+	}
+	return idempotency.Claimed{Won: true, Record: told}, true, nil
 }
 
 // Find reads what is committed.

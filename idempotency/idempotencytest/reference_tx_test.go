@@ -16,6 +16,7 @@ type refTx struct {
 	s    *reference
 	log  []change
 	held map[rowID]bool
+	own  bool // it is that of an InTx
 	done bool
 }
 
@@ -196,6 +197,7 @@ func (s *reference) InTx(
 	var claimed idempotency.Claimed
 	err := s.Transact(ctx, txn.Options{}, func(ctx context.Context, tx *refTx) error {
 		var err error
+		tx.own = true
 		if claimed, err = s.ClaimTx(ctx, tx, a); err != nil || !claimed.Won {
 			return err
 		}

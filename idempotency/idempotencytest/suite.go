@@ -23,6 +23,10 @@ type Features struct {
 	// they ran out.
 	Advance func(d time.Duration)
 
+	// Now reads that clock. It is wanted with Advance, for keys that carry a time. Nil means that the store's
+	// clock is about that of this process.
+	Now func() time.Time
+
 	// DuplicateWaits is the reason why a duplicate of an InTx that is still running waits for its commit.
 	// When it is empty, a duplicate must be told at once that the key is in flight.
 	DuplicateWaits string

@@ -9,9 +9,9 @@ import (
 	"github.com/fiftyhosts/fifty"
 )
 
-// aheadMax is how far a time-ordered key may lie in the future by the store's clock: clients' clocks are
+// AheadMax is how far a time-ordered key may lie in the future by the store's clock: clients' clocks are
 // never quite right.
-const aheadMax = 5 * time.Minute
+const AheadMax = 5 * time.Minute
 
 // Made returns the time that a time-ordered key carries: a UUIDv7 in its usual spelling, or a ULID. ok is
 // false for any other key.
@@ -68,8 +68,8 @@ func (a Attempt) CheckWindow(now time.Time) error {
 		return nil
 	case a.Made.Before(now.Add(-a.Window)):
 		return ErrExpired
-	case a.Made.After(now.Add(aheadMax)):
-		return &fifty.InvalidError{Field: "Request.Key", Problem: fmt.Sprintf("carries a time more than %v ahead of the store's clock; check the client's clock", aheadMax)}
+	case a.Made.After(now.Add(AheadMax)):
+		return &fifty.InvalidError{Field: "Request.Key", Problem: fmt.Sprintf("carries a time more than %v ahead of the store's clock; check the client's clock", AheadMax)}
 	default:
 		return nil
 	}

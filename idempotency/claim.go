@@ -10,19 +10,26 @@ import (
 	"github.com/fiftyhosts/fifty/retry"
 )
 
-// storeTries bounds the attempts at one conversation with the store; each gets an equal share of StoreMax
-// at least, so that one call that hangs does not eat the time of the next.
-const storeTries = 5
+// How one conversation with the store is tried again while it fails, within StoreMax: soon at first, for a
+// blip, and then about twice a second, for a restart that takes its time.
+const (
+	storeBase     = 20 * time.Millisecond
+	storeCap      = time.Second
+	storeTriesMax = 1000
+)
+
+// lateMax bounds how often a claim is given back because its reply outlasted its lease.
+const lateMax = 5
 
 // abandonMax bounds the clean-ups of lost claims that run at once.
 const abandonMax = 64
 
 func (k *Keys) storePolicy() retry.Policy {
 	return retry.Policy{
-		Base:        k.cfg.Lease / 300,
-		Cap:         k.cfg.StoreMax / storeTries,
+		Base:        storeBase,
+		Cap:         min(storeCap, k.cfg.StoreMax/5),
 		ElapsedMax:  k.cfg.StoreMax,
-		AttemptsMax: storeTries,
+		AttemptsMax: storeTriesMax,
 		Idempotent:  true, // a claim is known by its attempt, a completion by its claim
 		Retryable:   func(err error) bool { return !isLost(err) && !refused(err) },
 	}
@@ -31,7 +38,7 @@ func (k *Keys) storePolicy() retry.Policy {
 // claim asks the store for the key. The error is ErrExpired, a *fifty.InvalidError, or an *UnavailableError;
 // nothing was run.
 func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
-	for range storeTries {
+	for range lateMax {
 		claimed, err := k.ask(ctx, a)
 		late := err == nil && !claimed.Won && claimed.Record.Attempt == a.ID && claimed.Record.Expired()
 		if !late {

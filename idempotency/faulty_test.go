@@ -47,6 +47,17 @@ func times(n int, err error) func() error {
 	}
 }
 
+// during returns a fault that strikes for so long from now.
+func during(d time.Duration, err error) func() error {
+	until := time.Now().Add(d)
+	return func() error {
+		if time.Now().Before(until) {
+			return err
+		}
+		return nil
+	}
+}
+
 func always(err error) func() error { return func() error { return err } }
 
 func (f *faulty) count(call string) int {

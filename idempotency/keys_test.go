@@ -202,10 +202,10 @@ func TestSupersededOwnerIsToldAndAnswersAsEveryoneElse(t *testing.T) {
 func TestAnswerIsWithheldUntilItIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
-		store.set("complete", times(3, errDown), nil)
+		store.set("complete", during(8*time.Second, errDown), nil)
 		keys := idempotency.New(store, idempotency.Config{})
-		if _, err := keys.Do(t.Context(), request("blip"), answering(created("ch_1"))); err != nil {
-			t.Fatalf("a blip of the store is bridged: %v", err)
+		if _, err := keys.Do(t.Context(), request("restart"), answering(created("ch_1"))); err != nil {
+			t.Fatalf("a restart of the store is bridged: %v", err)
 		}
 
 		store.set("complete", always(errDown), nil)

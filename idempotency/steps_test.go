@@ -267,7 +267,7 @@ func TestNothingIsSentBeforeItIsWrittenDown(t *testing.T) {
 func TestResultThatCannotBeKeptIsUnknownAndAskedForUnderTheSameKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newFaulty()
-		store.set("save step", times(5, errDown), nil)
+		store.set("save step", during(11*time.Second, errDown), nil) // longer than StoreMax
 		keys := idempotency.New(store, idempotency.Config{})
 		p := &peer{}
 		_, err := keys.DoSteps(t.Context(), request("k"), order(p, sent))

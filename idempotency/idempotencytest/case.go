@@ -39,7 +39,8 @@ type txClaim[Tx any] struct {
 func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store) []testCase {
 	var all []testCase
 	for _, group := range [][]claim{
-		claimCases, expiryCases, completeCases, answerCases, batchCases, raceCases, doCases,
+		claimCases, expiryCases, completeCases, answerCases, batchCases, neighbourCases, raceCases, doCases,
+		letGoCases, stepCases, stepRaceCases, doStepsCases,
 	} {
 		for _, c := range group {
 			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {

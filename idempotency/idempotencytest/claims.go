@@ -225,7 +225,7 @@ func (w *world) eachApart(n int, set func(i int, req *idempotency.Request)) {
 	}
 }
 
-// refusesStranger renews and completes with a claim that nobody has, and expects rec to stay as it is.
+// refusesStranger renews, saves a step and completes with a claim that nobody has, and expects rec to stay as it is.
 func (w *world) refusesStranger(stranger idempotency.Claim, rec idempotency.Record) {
 	w.Helper()
 	if stranger == claimOf(rec) {
@@ -235,7 +235,10 @@ func (w *world) refusesStranger(stranger idempotency.Claim, rec idempotency.Reco
 	if err := refused(w.renewOne(w.ctx, stranger, 2*longLease), true); err != nil {
 		w.Errorf("Renew by a stranger: %v", err)
 	}
-	for _, state := range []idempotency.State{idempotency.Done, idempotency.Free, idempotency.Unknown} {
+	if err := refused(w.saveOne(w.ctx, stranger, finished("a stranger's", "{}")), true); err != nil {
+		w.Errorf("SaveStep by a stranger: %v", err)
+	}
+	for _, state := range []idempotency.State{idempotency.Done, idempotency.Free, idempotency.Unknown, idempotency.InFlight} {
 		c := idempotency.Completion{Claim: stranger, State: state}
 		if state == idempotency.Done {
 			c.Response = answerOf("a stranger's")
@@ -245,7 +248,11 @@ func (w *world) refusesStranger(stranger idempotency.Claim, rec idempotency.Reco
 		}
 	}
 	w.is(rec)
-	if left := w.find(rec.Request).ExpiresIn; left > before {
-		w.Errorf("a stranger's renewal raised the time left from %v to %v", before, left)
+	now := w.find(rec.Request)
+	if now.ExpiresIn > before {
+		w.Errorf("a stranger's renewal raised the time left from %v to %v", before, now.ExpiresIn)
+	}
+	if before > 0 && now.Expired() {
+		w.Errorf("a stranger let the owner's claim go")
 	}
 }

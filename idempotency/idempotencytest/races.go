@@ -1,6 +1,7 @@
 package idempotencytest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (w *world) mustBe(want idempotency.Record) error {
 	if err != nil {
 		return err
 	}
-	if problem := different(rec, want); problem != "" {
+	if problem := cmp.Or(different(rec, want), differentSteps(rec.Steps, want.Steps)); problem != "" {
 		return errors.New("the record: " + problem)
 	}
 	return nil

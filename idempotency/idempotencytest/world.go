@@ -2,6 +2,7 @@ package idempotencytest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -17,6 +18,7 @@ import (
 const (
 	longLease  = time.Hour        // of a claim that must not run out during a case
 	shortLease = time.Millisecond // of a claim that must
+	shortAge   = 2 * time.Millisecond // that a record must reach
 	expiryPoll = time.Millisecond // between two looks at a claim that will expire
 	patience   = 10 * time.Second // for what must happen; it is never waited out unless it doesn't
 	few        = 2                // interruptions in the orders of a race that has too many of them
@@ -176,6 +178,33 @@ func (w *world) runsOut(req idempotency.Request, lease time.Duration) (idempoten
 	}
 }
 
+// pass lets d pass by the store's clock.
+func (w *world) pass(d time.Duration) {
+	w.Helper()
+	if w.f.Advance != nil {
+		w.f.Advance(d)
+		return
+	}
+	witness := w.win(attempt(w.request()))
+	w.until("a record grows older", func() bool { return w.find(witness.Request).Age >= d })
+}
+
+// until asks again and again until yes, and ends the case when that takes too long.
+func (w *world) until(what string, yes func() bool) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	ticker := time.NewTicker(expiryPoll)
+	defer ticker.Stop()
+	for !yes() {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			w.Fatalf("it never happened that %s", what)
+		}
+	}
+}
+
 func (w *world) find(req idempotency.Request) idempotency.Record {
 	w.Helper()
 	rec, err := w.store.Find(w.ctx, req.Scope, req.Key)
@@ -226,7 +255,8 @@ func (w *world) renewOne(ctx context.Context, c idempotency.Claim, lease time.Du
 // is fails the case unless the record of want's key is want, but for the time that it has left.
 func (w *world) is(want idempotency.Record) {
 	w.Helper()
-	if problem := different(w.find(want.Request), want); problem != "" {
+	rec := w.find(want.Request)
+	if problem := cmp.Or(different(rec, want), differentSteps(rec.Steps, want.Steps)); problem != "" {
 		w.Errorf("the record of %q: %s", want.Request.Key, problem)
 	}
 }
@@ -283,7 +313,8 @@ func refused(err error, superseded bool) error {
 	return nil
 }
 
-// different says in what two records differ, or nothing. The time that is left does not count.
+// different says in what two records differ, or nothing. Times don't count, nor do steps: a duplicate need
+// not be told of them.
 func different(got, want idempotency.Record) string {
 	got.ExpiresIn, want.ExpiresIn = 0, 0
 	problem := ""

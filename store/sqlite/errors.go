@@ -94,8 +94,8 @@ func explain(op string, err error) error {
 	}
 	switch primary(err) {
 	case lib.SQLITE_ERROR:
-		if strings.Contains(err.Error(), "no such table: fifty_") {
-			return fmt.Errorf("sqlite: %s: the tables are not there; call Migrate first: %w", op, err)
+		if tablesMissing(err.Error()) {
+			return fmt.Errorf("sqlite: %s: the tables of this version are not there; call Migrate first: %w", op, err)
 		}
 		return fmt.Errorf("sqlite: %s: %w", op, err)
 	case lib.SQLITE_BUSY:
@@ -113,4 +113,9 @@ func explain(op string, err error) error {
 	default:
 		return fmt.Errorf("sqlite: %s: %w", op, err)
 	}
+}
+
+// tablesMissing says that a table of ours, or a column of one, is not there.
+func tablesMissing(message string) bool {
+	return strings.Contains(message, "no such table: fifty_") || strings.Contains(message, "table fifty_keys has no column")
 }

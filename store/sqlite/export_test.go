@@ -39,6 +39,11 @@ func (s Statements) Edit(tb testing.TB, name, old, replacement string) Statement
 		"insert": &s.insert, "look": &s.look, "take": &s.take,
 		"renew": &s.renew, "complete": &s.complete, "find": &s.find,
 		"keep": &s.keepSecret, "read": &s.readSecret,
+		"step": &s.step, "unstep": &s.unstep,
+		"due": &s.due, "bury": &s.bury, "forget": &s.forget, "raise": &s.raise,
+		"list": &s.list, "listScope": &s.listScope,
+		"decide": &s.decide, "audit": &s.audit, "audited": &s.audited,
+		"erasable": &s.erasable, "erase": &s.erase,
 		"savepoint": &s.savepoint, "undo": &s.undo, "release": &s.release,
 	}[name]
 	if st == nil || strings.Count(st.text, old) != 1 {
@@ -46,4 +51,9 @@ func (s Statements) Edit(tb testing.TB, name, old, replacement string) Statement
 	}
 	st.text = strings.Replace(st.text, old, replacement, 1)
 	return s
+}
+
+// Text returns the text of one of the statements that a sweep looks with.
+func (s Statements) Text(name string) string {
+	return map[string]string{"due": s.due.text, "forget": s.forget.text}[name]
 }

@@ -3,7 +3,10 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -115,6 +118,75 @@ func complete(tb testing.TB, s *sqlite.Store, c idempotency.Claim, state idempot
 		tb.Fatal(err)
 	}
 	return lost[0]
+}
+
+// steps is an attempt on work that is made of steps.
+func steps(id, key string) idempotency.Attempt {
+	a := attempt(id, key)
+	a.Resume = true
+	return a
+}
+
+// saved is a step that is done.
+func saved(name, result string) idempotency.StepRecord {
+	return idempotency.StepRecord{Name: name, Sent: true, Result: []byte(result)}
+}
+
+// save saves a step of a claim that must still be its owner's.
+func save(tb testing.TB, s *sqlite.Store, c idempotency.Claim, step idempotency.StepRecord) {
+	tb.Helper()
+	if err := s.Keys().SaveStep(tb.Context(), c, step); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// superseded says that an error tells an owner that its key is another's.
+func superseded(err error) bool {
+	lost, ok := errors.AsType[*idempotency.LostError](err)
+	return ok && lost.Superseded
+}
+
+// sameSteps compares steps and their order.
+func sameSteps(a, b []idempotency.StepRecord) bool {
+	return slices.EqualFunc(a, b, func(a, b idempotency.StepRecord) bool {
+		return a.Name == b.Name && a.Sent == b.Sent && string(a.Result) == string(b.Result)
+	})
+}
+
+// probe notes the first thing that is wrong.
+type probe struct {
+	tb      testing.TB
+	problem string
+}
+
+func (p *probe) check(ok bool, format string, args ...any) {
+	if !ok && p.problem == "" {
+		p.problem = fmt.Sprintf(format, args...)
+	}
+}
+
+// fault is a part of a statement, and what a test puts in its place.
+type fault struct{ statement, old, replacement string }
+
+// breaks runs a scenario with the SQL that is shipped, in which all must be well, and with each fault, which it
+// must notice. A scenario is sequential and has a file of its own, so it sees the same each time.
+func breaks(t *testing.T, scenario func(p *probe, sql sqlite.Statements), faults []fault) {
+	t.Helper()
+	right := &probe{tb: t}
+	scenario(right, sqlite.Shipped())
+	if right.problem != "" {
+		t.Fatalf("with the SQL that is shipped: %s", right.problem)
+	}
+	for _, f := range faults {
+		t.Run(f.statement+" with "+f.replacement+" for "+f.old, func(t *testing.T) {
+			p := &probe{tb: t}
+			scenario(p, sqlite.Shipped().Edit(t, f.statement, f.old, f.replacement))
+			if p.problem == "" {
+				t.Error("it went unnoticed")
+			}
+			t.Log(p.problem)
+		})
+	}
 }
 
 // business makes a table of the caller's own in the file.

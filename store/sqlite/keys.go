@@ -15,6 +15,7 @@ import (
 //
 // Each call of Claim, Renew and Complete is one transaction, whatever the number of its members: an error
 // of the call means that nothing changed for any of them, except one that is a fifty.ErrUnknownOutcome.
+// SaveStep and Resolve are one too; Sweep and Erase are several short ones.
 type Keys struct{ store *Store }
 
 // Keys returns the store's idempotency keys.
@@ -81,7 +82,7 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 				return err
 			}
 		}
-		return nil
+		return t.keep(ctx)
 	})
 	if err != nil {
 		return nil, err
@@ -138,8 +139,8 @@ type instant struct {
 	now   int64
 	mark  int64 // as it stands in the file
 	floor int64 // tokens up to here may have been used by keys whose rows are gone
-	used  int64 // the latest time that an expiry was set or judged by; zero when there was none
-	seen  int64 // of that, what an expiry was judged by
+	used  int64 // the latest time that an expiry or a window was set or judged by; zero when there was none
+	seen  int64 // of that, what one was judged by
 }
 
 func (s *Store) instant(ctx context.Context, tx *sql.Tx, op string) (*instant, error) {
@@ -164,21 +165,27 @@ func (t *instant) keep(ctx context.Context) error {
 // claim decides for one attempt.
 func (t *instant) claim(ctx context.Context, a idempotency.Attempt) (idempotency.Claimed, error) {
 	fresh := claimedBy(a, t.floor+1, t.now)
+	refused := a.CheckWindow(time.UnixMicro(t.now))
 	for range looksMax {
-		// Linearization point: the insert into the unique index. One of all the attempts at this key puts
-		// its row there; for the others nothing changes, and they read what is there.
-		n, err := t.exec(ctx, t.store.sql.insert, a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint),
-			fresh.Token, a.ID, a.Owner, a.Resume, fresh.expires, t.now)
-		if err != nil {
-			return idempotency.Claimed{}, err
-		}
-		if n == 1 {
-			t.used = t.now
-			return idempotency.Claimed{Won: true, Record: fresh.record(t.now)}, nil
+		if refused == nil {
+			// Linearization point: the insert into the unique index. One of all the attempts at this key puts
+			// its row there; for the others nothing changes, and they read what is there.
+			n, err := t.exec(ctx, t.store.sql.insert, a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint),
+				fresh.Token, a.ID, a.Owner, a.Resume, fresh.expires, t.now, madeMicros(a))
+			if err != nil {
+				return idempotency.Claimed{}, err
+			}
+			if n == 1 {
+				t.used = t.now
+				return idempotency.Claimed{Won: true, Record: fresh.record(t.now)}, nil
+			}
 		}
 		found, there, err := t.look(ctx, a.Request)
 		if err != nil {
 			return idempotency.Claimed{}, err
+		}
+		if !there && refused != nil {
+			return idempotency.Claimed{Err: t.refuse(a, refused)}, nil
 		}
 		if !there {
 			continue
@@ -190,6 +197,9 @@ func (t *instant) claim(ctx context.Context, a idempotency.Attempt) (idempotency
 		case idempotency.Mine:
 			return idempotency.Claimed{Won: true, Record: rec}, nil
 		}
+		if rec.State == idempotency.Free && refused != nil {
+			return idempotency.Claimed{Record: rec, Err: t.refuse(a, refused)}, nil
+		}
 		taken, err := t.take(ctx, a, found)
 		if err != nil || taken.Won {
 			return taken, err
@@ -198,13 +208,24 @@ func (t *instant) claim(ctx context.Context, a idempotency.Attempt) (idempotency
 	return idempotency.Claimed{}, fmt.Errorf("sqlite: claim: the record of key %q kept changing; nothing changed, try again", a.Request.Key)
 }
 
+// refuse returns why a key outside of its window is refused. One that is too old stays too old, whatever
+// becomes of the host's clock: whoever was told so may have gone on under another key.
+func (t *instant) refuse(a idempotency.Attempt, why error) error {
+	if errors.Is(why, idempotency.ErrExpired) {
+		ended := madeMicros(a) + micros(a.Window) + 1
+		t.see(min(ended, t.now)) // and no later, so that refusing it again writes nothing
+	}
+	return why
+}
+
 // take writes the attempt over the record that it was judged by, unless that has changed.
 func (t *instant) take(ctx context.Context, a idempotency.Attempt, found stored) (idempotency.Claimed, error) {
 	next := claimedBy(a, found.Token+1, t.now)
+	next.Steps, next.created = found.Steps, found.created
 	// Linearization point: the update, on the condition that the record is the one that was read. Of two
 	// that take a key over, the second finds another token.
 	n, err := t.exec(ctx, t.store.sql.take, a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint),
-		a.ID, a.Owner, a.Resume, next.expires, t.now, found.Token, found.Attempt, found.State)
+		a.ID, a.Owner, a.Resume, next.expires, t.now, found.Token, found.Attempt, found.State, madeMicros(a))
 	if err != nil || n == 0 {
 		return idempotency.Claimed{}, err
 	}
@@ -222,10 +243,15 @@ func (t *instant) look(ctx context.Context, r idempotency.Request) (found stored
 		return stored{}, false, err
 	}
 	if found.record(t.now).Expired() {
-		t.seen = max(t.seen, found.expires) // and no later, so that seeing it again writes nothing
-		t.used = max(t.used, t.seen)
+		t.see(found.expires) // and no later, so that seeing it again writes nothing
 	}
 	return found, true, nil
+}
+
+// see notes a time that something was judged by.
+func (t *instant) see(at int64) {
+	t.seen = max(t.seen, at)
+	t.used = max(t.used, t.seen)
 }
 
 // owned reads the record of a claim, if the key is still the claim's.
@@ -262,8 +288,14 @@ func (t *instant) complete(ctx context.Context, c idempotency.Completion) (lost,
 	// Linearization point: the update, given only to the owner of a key that nobody has decided.
 	n, err := t.exec(ctx, t.store.sql.complete, c.Claim.Scope, c.Claim.Key, c.Claim.Token, c.Claim.Attempt,
 		c.State, c.Response.Status, header, c.Response.Body, c.Response.NotReplayable, t.now)
-	if err != nil || n == 1 {
+	if err != nil {
 		return nil, err
+	}
+	if n == 1 {
+		if c.State == idempotency.InFlight { // let go: it has expired by this time
+			t.see(t.now)
+		}
+		return nil, nil
 	}
 	found, own, err := t.owned(ctx, c.Claim)
 	if err != nil || (own && found.State == c.State) { // said before; its reply was lost

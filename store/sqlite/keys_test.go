@@ -145,14 +145,9 @@ func TestSQLiteAnExpiredClaimIsNotRenewedYetItsLateResultCounts(t *testing.T) {
 func TestSQLiteAnOwnerWhoseKeyWasTakenOverCanDoNothingMore(t *testing.T) {
 	clock := newHostClock()
 	s := open(t, newFile(t), sqlite.Config{Now: clock.Now})
-	steps := func(id string) idempotency.Attempt {
-		a := attempt(id, "k")
-		a.Resume = true
-		return a
-	}
-	old := win(t, s, steps("a1"))
+	old := win(t, s, steps("a1", "k"))
 	clock.Add(31 * time.Second)
-	next := win(t, s, steps("a2"))
+	next := win(t, s, steps("a2", "k"))
 	if next.Token != old.Token+1 {
 		t.Fatalf("the takeover's token is %d after %d", next.Token, old.Token)
 	}
@@ -160,6 +155,8 @@ func TestSQLiteAnOwnerWhoseKeyWasTakenOverCanDoNothingMore(t *testing.T) {
 		"renew":    renew(t, s, old),
 		"complete": complete(t, s, old, idempotency.Done, idempotency.Response{Status: 500}),
 		"free":     complete(t, s, old, idempotency.Free, idempotency.Response{}),
+		"let go":   complete(t, s, old, idempotency.InFlight, idempotency.Response{}),
+		"save":     s.Keys().SaveStep(t.Context(), old, saved("charge", "1")),
 	} {
 		if lost, ok := errors.AsType[*idempotency.LostError](err); !ok || !lost.Superseded {
 			t.Errorf("%s by the old owner: %v", what, err)

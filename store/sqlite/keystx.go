@@ -147,6 +147,9 @@ func (k Keys) CompleteTx(ctx context.Context, tx *sql.Tx, c idempotency.Completi
 	if err := t.end(ctx, c); err != nil {
 		return err
 	}
+	if err := t.keep(ctx); err != nil {
+		return err
+	}
 	_, err = t.exec(ctx, s.sql.release.of(behind))
 	return err
 }

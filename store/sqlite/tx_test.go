@@ -182,7 +182,13 @@ func TestSQLiteACallThatWouldWaitForItselfIsRefused(t *testing.T) {
 		_, secretErr := s.Secret(ctx, "x")
 		txnErr := s.Txns().Transact(ctx, txn.Options{}, nil)
 		_, beginErr := s.DB().BeginTx(ctx, nil)
-		for _, err := range []error{claimErr, renewErr, completeErr, inTxErr, secretErr, txnErr, beginErr, s.Migrate(ctx)} {
+		stepErr := s.Keys().SaveStep(ctx, c, saved("charge", "1"))
+		_, sweepErr := s.Keys().Sweep(ctx, time.Hour, time.Hour, 1)
+		resolveErr := s.Keys().Resolve(ctx, idempotency.Resolution{Scope: "acme", Key: "held"})
+		for _, err := range []error{
+			claimErr, renewErr, completeErr, inTxErr, secretErr, txnErr, beginErr, s.Migrate(ctx),
+			stepErr, sweepErr, resolveErr,
+		} {
 			if !errors.Is(err, sqlite.ErrNested) {
 				t.Errorf("got %v", err)
 			}

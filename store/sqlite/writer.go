@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"sync/atomic"
 )
@@ -120,9 +121,40 @@ func (x session) row(ctx context.Context, st statement, args ...any) row {
 	return row{x.tx.QueryRowContext(ctx, st.text, args...), x.op}
 }
 
+// each runs a statement and calls fn for each row that it returns.
+func (x session) each(ctx context.Context, fn func(r row) error, st statement, args ...any) error {
+	x.store.point(ctx, x.op+"."+st.name)
+	return each(ctx, x.tx, x.op, fn, st, args...)
+}
+
+// read is each without a transaction of its own, and without waiting for a writer.
+func (s *Store) read(ctx context.Context, op string, fn func(r row) error, st statement, args ...any) error {
+	s.point(ctx, op+"."+st.name)
+	return each(ctx, s.readers, op, fn, st, args...)
+}
+
+// querier is a transaction, or a pool of connections.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func each(ctx context.Context, on querier, op string, fn func(r row) error, st statement, args ...any) error {
+	rows, err := on.QueryContext(ctx, st.text, args...)
+	if err != nil {
+		return explain(op, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := fn(row{rows, op}); err != nil {
+			return err
+		}
+	}
+	return explain(op, errors.Join(rows.Err(), rows.Close()))
+}
+
 // row is a result whose errors say which call they belong to.
 type row struct {
-	row *sql.Row
+	row interface{ Scan(dest ...any) error }
 	op  string
 }
 

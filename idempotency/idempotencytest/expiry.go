@@ -99,6 +99,27 @@ var expiryCases = []claim{
 		}
 		w.win(attempt(a.Request)) // it is there for others
 	}},
+	{"a record's age counts from the first claim of its key", func(w *world) {
+		young := w.win(attempt(w.request()))
+		if young.Age < 0 || young.Age >= longLease {
+			w.Errorf("a key that was just claimed has age %v", young.Age)
+		}
+		let, free := w.win(resumable(w.request())), w.win(attempt(w.request()))
+		w.letGo(let)
+		w.complete(free, idempotency.Free, idempotency.Response{})
+		w.pass(shortAge)
+		for what, rec := range map[string]idempotency.Record{
+			"taken over": w.win(resumable(let.Request)), "claimed again": w.win(attempt(free.Request)),
+		} {
+			for by, age := range map[string]time.Duration{
+				"its owner": rec.Age, "a duplicate": w.lose(attempt(rec.Request)).Age, "Find": w.find(rec.Request).Age,
+			} {
+				if age < shortAge || age >= longLease {
+					w.Errorf("%s: %s was told of age %v, want about %v", what, by, age, shortAge)
+				}
+			}
+		}
+	}},
 	{"a late result counts while nobody took over", func(w *world) {
 		for _, state := range []idempotency.State{idempotency.Done, idempotency.Free, idempotency.Unknown} {
 			rec := w.expired(resumable(w.request()))

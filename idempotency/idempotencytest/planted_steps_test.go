@@ -1,5 +1,11 @@
 package idempotencytest_test
 
+import (
+	"testing"
+
+	"github.com/fiftyhosts/fifty/idempotency/idempotencytest"
+)
+
 // Faults of steps, of letting go, and of windows.
 const (
 	ageUnknown          fault = "the age is not told"
@@ -12,8 +18,8 @@ const (
 	stepLostLightly     fault = "a superseded owner is told that its lease ran out"
 	stepLooksFirst      fault = "a step is written after a look at the claim"
 	stepWritesRow       fault = "a step writes back the record that it read"
-	stepKeyIgnored      fault = "a step belongs to its scope"
-	stepScopeIgnored    fault = "a step belongs to its key in all scopes"
+	keyForgotten        fault = "a write does not compare the key"
+	scopeForgotten      fault = "a write does not compare the scope"
 	stepAnyToken        fault = "a step does not compare the token"
 	stepAnyAttempt      fault = "a step does not compare the attempt"
 	stepAnyState        fault = "a step does not compare the state"
@@ -63,3 +69,77 @@ const (
 
 // Faults of transactions beside sweeps and windows.
 const claimTxWaits fault = "a duplicate waits for the transaction, unless it opens its own"
+
+// plantedSteps is each of these faults, and the case that must catch it in every run.
+var plantedSteps = []struct {
+	fault fault
+	by    string
+}{
+	{keyForgotten, "a renewal moves no key beside it"},
+	{keyForgotten, "a completion ends no key beside it"},
+	{keyForgotten, "a takeover takes no key beside it"},
+	{keyForgotten, "a claim on a free key takes no key beside it"},
+	{keyForgotten, "a step is kept with no key beside it"},
+	{scopeForgotten, "a renewal moves no key beside it"},
+	{scopeForgotten, "a completion ends no key beside it"},
+	{scopeForgotten, "a takeover takes no key beside it"},
+	{scopeForgotten, "a claim on a free key takes no key beside it"},
+	{scopeForgotten, "a step is kept with no key beside it"},
+
+	{ageUnknown, "a record's age counts from the first claim of its key"},
+	{ageOfOwner, "a record's age counts from the first claim of its key"},
+	{stepsShared, "a step is a copy, in and out"},
+	{stepsByName, "steps come back as they were saved, in the order in which they were first saved"},
+	{stepsLostByTakeover, "steps survive a takeover, and the taker is told of them"},
+	{stepsLostByTakeover, "DoSteps finishes what a killed owner began, without the steps that it had finished"},
+	{stepsLostByTakeover, "in every order one of two DoSteps finishes what a killed owner began"},
+	{stepsLostByTakeover, "DoSteps that failed goes on behind the finished step when the next one arrives"},
+	{stepsLostByFree, "steps survive a free key, and stay with its next owner"},
+	{stepsReadEarly, "in every order a step is there for the taker, or its owner is told that it was superseded"},
+	{stepLostLightly, "an owner that was taken over saves no step"},
+	{stepLooksFirst, "in every order a step is there for the taker, or its owner is told that it was superseded"},
+	{stepWritesRow, "in every order a step is there for the taker, or its owner is told that it was superseded"},
+	{stepWritesRow, "in every order a step is kept with what its key became, or refused"},
+	{stepWritesRow, "in every order a step and a renewal of its owner both count"},
+	{stepWritesRow, "in every order two steps of one owner are both kept, and one that is saved twice is there once"},
+	{stepWritesRow, "in every order a step of a claim that is being let go is kept"},
+	{stepAnyToken, "a claim with another token is not the owner's"},
+	{stepAnyAttempt, "a claim of another attempt is not the owner's, even with its token"},
+	{stepAnyState, "a key that is no longer in flight takes no step"},
+	{stepNeedsLease, "an owner whose lease ran out saves its step while nobody took over"},
+	{stepAsText, "steps come back as they were saved, in the order in which they were first saved"},
+	{stepNameFolded, "steps are told apart byte by byte"},
+	{stepSentSticks, "a step that is saved again replaces what was known, and keeps its place"},
+	{stepKeptAsItWas, "a step that is saved again replaces what was known, and keeps its place"},
+	{stepMoves, "a step that is saved again replaces what was known, and keeps its place"},
+	{stepAppended, "a step that is saved again replaces what was known, and keeps its place"},
+	{stepAppended, "in every order two steps of one owner are both kept, and one that is saved twice is there once"},
+	{contextIgnored, "a step that was called off before it began changed nothing"},
+
+	{letGoBlind, "in every order letting go a second time leaves the taker alone"},
+	{letGoBlind, "letting go takes no answer back"},
+	{letGoOnce, "letting go twice is fine, and moves no expiry into the future"},
+	{letGoIgnored, "a claim that is let go has expired, and keeps its owner and its steps"},
+	{letGoIgnored, "a claim that was let go is taken at once by the next that can resume, and by no other"},
+	{letGoIgnored, "DoSteps that failed goes on behind the finished step when the next one arrives"},
+	{letGoUnknown, "a claim that is let go has expired, and keeps its owner and its steps"},
+	{letGoLater, "letting go twice is fine, and moves no expiry into the future"},
+	{unresumableTaken, "a claim that can't be resumed and was let go is taken by nobody"},
+	{lateRefused, "an owner that let go may still tell its result, and is not revived by a renewal"},
+	{renewRevives, "an owner that let go may still tell its result, and is not revived by a renewal"},
+	{renewWritesRow, "in every order a claim that is let go is not revived by its renewal"},
+	{completesBlindly, "in every order letting go a second time leaves the taker alone"},
+	{readThenInsert, "in every order one of two DoSteps runs, and each step once"},
+	{takesBlindly, "in every order one of two DoSteps finishes what a killed owner began"},
+}
+
+func TestEachPlantedFaultOfStepsIsCaught(t *testing.T) {
+	for _, tc := range plantedSteps {
+		t.Run(string(tc.fault)+"/"+tc.by, func(t *testing.T) {
+			newStore, f := with(tc.fault)
+			if caught := idempotencytest.Catch(t, newStore, f, tc.by); len(caught) != 1 || caught[0] != tc.by {
+				t.Errorf("the fault went unnoticed; caught by %q", caught)
+			}
+		})
+	}
+}

@@ -63,6 +63,11 @@ func (s *reference) renew(c idempotency.Claim, lease time.Duration, seen *row) e
 	case s.has(renewsAnyState):
 		renewed.State = idempotency.InFlight
 	}
+	for _, other := range s.alike(k, r) {
+		moved := *s.rows[other]
+		moved.expires = renewed.expires
+		s.rows[other] = &moved
+	}
 	s.rows[k] = &renewed
 	return nil
 }
@@ -111,6 +116,11 @@ func (s *reference) complete(c idempotency.Completion, seen *row) error {
 	}
 	done, err := s.completed(r, c)
 	if err == nil {
+		for _, other := range s.alike(k, r) {
+			moved := *s.rows[other]
+			moved.State, moved.Response, moved.expires = done.State, done.Response, done.expires
+			s.rows[other] = &moved
+		}
 		s.rows[k] = done
 	}
 	return err

@@ -60,13 +60,23 @@ func (s *reference) SaveStep(ctx context.Context, c idempotency.Claim, step idem
 			r = s.rows[k]
 		}
 	}
-	for other := range s.rows {
-		if s.has(stepKeyIgnored) && other.scope == k.scope && other != k || s.has(stepScopeIgnored) && other.key == k.key && other != k {
-			s.rows[other] = s.stepped(s.rows[other], step)
-		}
+	for _, other := range s.alike(k, r) {
+		s.rows[other] = s.stepped(s.rows[other], step)
 	}
 	s.rows[k] = s.stepped(r, step)
 	return nil
+}
+
+// alike are the other rows that a WHERE without the key, or without the scope, means too.
+func (s *reference) alike(k rowID, r *row) []rowID {
+	var others []rowID
+	for other, o := range s.rows {
+		same := s.has(keyForgotten) && other.scope == k.scope || s.has(scopeForgotten) && other.key == k.key
+		if same && other != k && o.State == r.State && o.Token == r.Token && o.Attempt == r.Attempt {
+			others = append(others, other)
+		}
+	}
+	return others
 }
 
 func (s *reference) ownsStep(r *row, c idempotency.Claim) bool {

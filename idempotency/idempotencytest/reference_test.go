@@ -370,6 +370,11 @@ func (s *reference) take(k rowID, a idempotency.Attempt, seen idempotency.Record
 		}
 	}
 	won := s.claimedBy(a, r)
+	for _, other := range s.alike(k, r) {
+		moved := *s.rows[other]
+		moved.State, moved.Attempt, moved.Token, moved.expires = won.State, won.Attempt, won.Token, won.expires
+		s.rows[other] = &moved
+	}
 	s.put(k, won, tx)
 	told := s.read(won)
 	if s.has(stepsReadEarly) {

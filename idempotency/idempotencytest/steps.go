@@ -72,9 +72,9 @@ var stepCases = []claim{
 	{"a step that is saved again replaces what was known, and keeps its place", func(w *world) {
 		rec := w.win(resumable(w.request()))
 		w.save(rec, sent("a"), sent("b"), sent("c"))
-		w.save(rec, finished("a", `"done"`), finished("a", `"done"`))
-		w.save(rec, idempotency.StepRecord{Name: "b"})
 		w.save(rec, finished("c", "1"), sent("c"))
+		w.save(rec, idempotency.StepRecord{Name: "b"})
+		w.save(rec, finished("a", `"done"`), finished("a", `"done"`))
 		rec.Steps = []idempotency.StepRecord{finished("a", `"done"`), {Name: "b"}, sent("c")}
 		w.is(rec)
 	}},

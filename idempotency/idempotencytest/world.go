@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	longLease  = time.Hour        // of a claim that must not run out during a case
-	shortLease = time.Millisecond // of a claim that must
+	longLease  = time.Hour            // of a claim that must not run out during a case
+	shortLease = time.Millisecond     // of a claim that must
 	shortAge   = 2 * time.Millisecond // that a record must reach
-	expiryPoll = time.Millisecond // between two looks at a claim that will expire
-	patience   = 10 * time.Second // for what must happen; it is never waited out unless it doesn't
-	few        = 2                // interruptions in the orders of a race that has too many of them
+	expiryPoll = time.Millisecond     // between two looks at a claim that will expire
+	patience   = 10 * time.Second     // for what must happen; it is never waited out unless it doesn't
+	few        = 2                    // interruptions in the orders of a race that has too many of them
 
 	owner = "conformance-host/42" // of every attempt
 )

@@ -43,6 +43,9 @@ func (r *stored) record(now time.Time) idempotency.Record {
 	}
 	rec.Response = clone(rec.Response)
 	rec.Steps = slices.Clone(rec.Steps)
+	for i := range rec.Steps {
+		rec.Steps[i].Result = bytes.Clone(rec.Steps[i].Result)
+	}
 	return rec
 }
 

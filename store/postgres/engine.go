@@ -15,8 +15,10 @@ const rollbackMax = 5 * time.Second
 type call struct {
 	statement
 	args []any
-	dest []any // where the columns of its only row go; nil when it returns none
-	rows int64 // after the run: how many rows it returned or changed
+	dest []any        // where the columns of a row go; nil when it returns none
+	each func() error // called when a row is in dest; nil for a statement with one row at most
+	anew bool         // planned for each run: a plan from when the tables were empty would be a bad one
+	rows int64        // after the run: how many rows it returned or changed
 }
 
 func (st statement) with(args ...any) *call { return &call{statement: st, args: args} }
@@ -24,6 +26,53 @@ func (st statement) with(args ...any) *call { return &call{statement: st, args: 
 func (c *call) into(dest ...any) *call {
 	c.dest = dest
 	return c
+}
+
+// collect runs a statement and gathers what read makes of each row, which is then where c.dest points to.
+func collect[T any](ctx context.Context, run runner, c *call, read func() (T, error)) ([]T, error) {
+	var all []T
+	c.each = func() error {
+		if c.rows == 1 { // a run that lost a race is repeated
+			all = nil
+		}
+		v, err := read()
+		all = append(all, v)
+		return err
+	}
+	if err := run(ctx, c); err != nil {
+		return nil, err
+	}
+	return all[:c.rows], nil
+}
+
+// plannedAnew has the run planned for the tables as they are.
+func (c *call) plannedAnew() *call {
+	c.anew = true
+	return c
+}
+
+// rows is what both drivers call their cursor.
+type rows interface {
+	Next() bool
+	Scan(dest ...any) error
+}
+
+// scan reads the rows of a reply, or the first.
+func (c *call) scan(r rows) error {
+	c.rows = 0
+	for r.Next() {
+		if err := r.Scan(c.dest...); err != nil {
+			return err
+		}
+		c.rows++
+		if c.each == nil {
+			return nil
+		}
+		if err := c.each(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // querier runs statements in order within a transaction, in one round trip where the driver can. It stops

@@ -20,8 +20,19 @@ import (
 // own. What it had done until then may be committed, without the answer that belongs to it.
 var ErrEnded = errors.New("postgres: the function ended the transaction, which is not its to end")
 
+// ErrReadOnly says that the database takes no writes: it is a standby, or its transactions are read-only by
+// default. Nothing was changed, and no function was run. See Store.Check.
+var ErrReadOnly = errors.New("the database takes no writes; connect to the primary (target_session_attrs=read-write) or turn default_transaction_read_only off")
+
+// ErrSchemaTooOld says that the tables, or a part of them, are not there yet. Nothing was changed.
+var ErrSchemaTooOld = errors.New("the tables are missing or older than this program; call Migrate")
+
 // SQLSTATEs that this package tells apart.
 const (
+	readOnly             = "25006"
+	noSchema             = "3F000"
+	noTable              = "42P01"
+	noColumn             = "42703"
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
 	statementUnknown     = "40003"
@@ -47,15 +58,34 @@ func (e *storeError) Error() string {
 	if e.class == txn.Unknown {
 		text += fifty.ErrUnknownOutcome.Error() + ": "
 	}
+	if setup := e.setup(); setup != nil {
+		text += setup.Error() + ": "
+	}
 	return text + e.err.Error()
 }
 
 // Unwrap returns the driver's error, and fifty.ErrUnknownOutcome where the outcome is open.
 func (e *storeError) Unwrap() []error {
+	all := []error{e.err}
 	if e.class == txn.Unknown {
-		return []error{fifty.ErrUnknownOutcome, e.err}
+		all = append(all, fifty.ErrUnknownOutcome)
 	}
-	return []error{e.err}
+	if setup := e.setup(); setup != nil {
+		all = append(all, setup)
+	}
+	return all
+}
+
+// setup is the error that says what is wrong with the database as a whole, if that is it.
+func (e *storeError) setup() error {
+	switch {
+	case isState(e.err, readOnly):
+		return ErrReadOnly
+	case isState(e.err, noSchema, noTable, noColumn):
+		return ErrSchemaTooOld
+	default:
+		return nil
+	}
 }
 
 // phase is where in a transaction an error came up.

@@ -21,6 +21,12 @@ func (s *Store[Tx]) Break(change func(sql *Statements)) *Store[Tx] {
 // Statements is all SQL of a store, for a test to change.
 type Statements statements
 
+// LockNumber is the number of a key's lock as the program makes it.
+func (s *Store[Tx]) LockNumber(scope, key string) int64 { return s.lockNumber(scope, key) }
+
+// LockNumberSQL is the same of the columns scope and key, as a sweep makes it.
+func LockNumberSQL(schema string) string { return strings.ReplaceAll(lockNumberSQL, "{name}", schema) }
+
 // Newest is the version of the tables that this program knows.
 func Newest() int { return len(migrations()) }
 
@@ -28,7 +34,8 @@ func Newest() int { return len(migrations()) }
 func (sql *Statements) Replace(name, old, replacement string) bool {
 	for _, st := range []*statement{
 		&sql.claimInsert, &sql.claimLook, &sql.claimTake, &sql.claimTxInsert, &sql.claimTxLook, &sql.claimTxTake,
-		&sql.renew, &sql.complete, &sql.find, &sql.enterKey, &sql.answer, &sql.answerOver,
+		&sql.renew, &sql.complete, &sql.find, &sql.saveStep, &sql.sweep, &sql.list, &sql.audit, &sql.erase,
+		&sql.resolveLock, &sql.resolve, &sql.enterKey, &sql.answer, &sql.answerOver,
 		&sql.claimSavepoint, &sql.claimUndo, &sql.claimRelease, &sql.undo,
 	} {
 		if st.name == name && strings.Contains(st.text, old) {

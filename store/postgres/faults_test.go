@@ -102,7 +102,7 @@ var keyFaults = []fault{
 	{
 		name: "a takeover of whatever is there now",
 		changes: []change{
-			{"claim.take", "and token = $9::bigint and state = $10::bigint", "and $9::bigint > 0 and $10::bigint > 0"},
+			{"claim.take", "and token = $11::bigint and state = $12::bigint", "and $11::bigint > 0 and $12::bigint > 0"},
 			{"claim.take", "and (state <> 1 or expires <= clock_timestamp())", ""},
 		},
 		only: []string{

@@ -301,9 +301,9 @@ func lockGuards() []guard {
 }
 
 func guards() []guard {
-	all := append(guardsOf(byClaim, "claim.take", "$9::bigint", "$10::bigint"),
-		guardsOf(byClaimTx, "claimtx.take", "$9::bigint", "$10::bigint")...)
-	all = append(all, guardsOf(byInTx, "intx.answer_over", "$11::bigint", "$12::bigint")...)
+	all := append(guardsOf(byClaim, "claim.take", "$11::bigint", "$12::bigint"),
+		guardsOf(byClaimTx, "claimtx.take", "$11::bigint", "$12::bigint")...)
+	all = append(all, guardsOf(byInTx, "intx.answer_over", "$12::bigint", "$13::bigint")...)
 	all = append(all, lockGuards()...)
 	all = append(all, holderGuards("complete", (*scene).ends)...)
 	all = append(all, holderGuards("renew", (*scene).renews)...)

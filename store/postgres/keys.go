@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -50,17 +51,31 @@ func (k Keys[Tx]) claim(ctx context.Context, a idempotency.Attempt) (idempotency
 		if err := k.store.run(ctx, asked.act); err != nil {
 			return idempotency.Claimed{}, err
 		}
-		if asked.won() {
+		if asked.isNew() {
 			return asked.claimed()
 		}
 		if err := k.store.run(ctx, asked.look); err != nil {
+			if asked.won() {
+				err = landed(err)
+			}
 			return idempotency.Claimed{}, err
+		}
+		if asked.tookOver() {
+			return asked.inherited()
 		}
 		if settled, claimed, err := asked.judge(); settled || err != nil {
 			return claimed, err
 		}
 	}
 	return idempotency.Claimed{}, changing("claim")
+}
+
+// landed is the error of a claim that was made, but whose record could not be read: it is there all the same.
+func landed(err error) error {
+	if errors.Is(err, fifty.ErrUnknownOutcome) {
+		return err
+	}
+	return &storeError{point: "after claim.take", class: txn.Unknown, err: err}
 }
 
 // changing is the error of one that lost every race. Nothing changed.
@@ -80,9 +95,10 @@ type asking struct {
 	act     *call // what is tried next: insert, or the takeover of what was seen
 	look    *call
 
-	token int64  // of the row that act wrote
-	open  bool   // of the last look: no transaction holds the key
-	row   record // of the last look
+	token int64     // of the row that act wrote
+	open  bool      // of the last look: no transaction holds the key
+	now   time.Time // of the last look: the server's clock
+	row   record    // of the last look
 }
 
 func (k Keys[Tx]) asking(a idempotency.Attempt, texts claimStatements) *asking {
@@ -90,8 +106,8 @@ func (k Keys[Tx]) asking(a idempotency.Attempt, texts claimStatements) *asking {
 	lock := k.store.lockNumber(r.Scope, r.Key)
 	q := &asking{attempt: a, texts: texts}
 	q.insert = texts.insert.with(r.Scope, r.Key, []byte(r.Fingerprint), a.ID, a.Owner, a.Resume,
-		a.Lease.Microseconds(), lock).into(&q.token)
-	q.look = texts.look.with(r.Scope, r.Key, lock).into(append([]any{&q.open}, q.row.columns()...)...)
+		a.Lease.Microseconds(), lock, madeArg(a), a.Window.Microseconds()).into(&q.token)
+	q.look = texts.look.with(r.Scope, r.Key, lock).into(append([]any{&q.open, &q.now}, q.row.columns()...)...)
 	q.act = q.insert
 	return q
 }
@@ -99,8 +115,25 @@ func (k Keys[Tx]) asking(a idempotency.Attempt, texts claimStatements) *asking {
 // won says that act wrote the row.
 func (q *asking) won() bool { return q.act.rows == 1 }
 
+// isNew says that it did for a key without a record, so that nothing is to be known of it.
+func (q *asking) isNew() bool { return q.won() && q.act == q.insert }
+
+// tookOver says that it did for a key with a record, and that the look behind it found it so.
+func (q *asking) tookOver() bool {
+	return q.won() && q.row.found() && q.row.token == q.token && q.row.attempt == q.attempt.ID
+}
+
 func (q *asking) claimed() (idempotency.Claimed, error) {
 	return idempotency.Claimed{Won: true, Record: claimedBy(q.attempt, q.token)}, nil
+}
+
+// inherited is the claim with what earlier owners left: the steps, the age.
+func (q *asking) inherited() (idempotency.Claimed, error) {
+	rec, err := q.row.of(q.attempt.Request.Scope, q.attempt.Request.Key)
+	if err != nil {
+		return idempotency.Claimed{}, landed(err)
+	}
+	return idempotency.Claimed{Won: true, Record: rec}, nil
 }
 
 // judge decides about what the look found. When it is not settled, act is what to try next.
@@ -121,6 +154,13 @@ func (q *asking) judge() (settled bool, claimed idempotency.Claimed, err error) 
 		return true, claimed, nil
 	case !q.open:
 		return true, idempotency.Claimed{Record: heldByTransaction(q.attempt)}, nil
+	case !q.row.found() || claimed.Record.State == idempotency.Free:
+		// The SQL has the same condition, and decides; this says why it refused.
+		if claimed.Err = q.attempt.CheckWindow(q.now); claimed.Err != nil {
+			return true, claimed, nil
+		}
+	}
+	switch {
 	case !q.row.found():
 		q.act = q.insert
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -41,43 +42,54 @@ func (k Keys[Tx]) inTx(
 ) (idempotency.Claimed, error) {
 	r, s := a.Request, k.store.statements
 	var idle, network string
-	var locked bool
+	var locked, readOnly bool
+	var now time.Time
 	var row record
 	tx, err := k.store.engine.begin(ctx, txn.Options{},
-		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked),
+		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked, &now, &readOnly),
 		s.find.with(r.Scope, r.Key).into(row.columns()...),
 	)
 	if err != nil {
 		return idempotency.Claimed{}, err
 	}
 	defer tx.rollback(ctx) // for a panic, too
+	var rec idempotency.Record
 	if row.found() {
-		rec, err := row.of(r.Scope, r.Key)
+		rec, err = row.of(r.Scope, r.Key)
 		if err != nil || idempotency.Judge(rec, a) == idempotency.Answer {
 			return idempotency.Claimed{Record: rec}, err
 		}
 	}
-	if !locked {
+	switch {
+	case !locked:
 		return idempotency.Claimed{Record: heldByTransaction(a)}, nil
+	case readOnly:
+		return idempotency.Claimed{}, &storeError{point: s.enterKey.name, class: txn.Permanent, err: ErrReadOnly}
+	case !row.found() || rec.State == idempotency.Free:
+		if err := a.CheckWindow(now); err != nil {
+			return idempotency.Claimed{Record: rec, Err: err}, nil
+		}
 	}
 	response, err := fn(ctx, tx.handle())
 	if err != nil {
 		return idempotency.Claimed{}, tx.abandon(ctx, err)
 	}
-	return k.answer(ctx, tx, a, row, response)
+	won := idempotency.Claimed{Won: true, Record: claimedBy(a, 0)}
+	won.Record.Age, won.Record.Steps = rec.Age, rec.Steps
+	return k.answer(ctx, tx, a, row, won, response)
 }
 
-// answer writes the record over what was seen of it, and commits.
+// answer writes the record of won over what was seen of it, and commits.
 func (k Keys[Tx]) answer(
-	ctx context.Context, tx session[Tx], a idempotency.Attempt, seen record, response idempotency.Response,
+	ctx context.Context, tx session[Tx], a idempotency.Attempt, seen record, won idempotency.Claimed,
+	response idempotency.Response,
 ) (idempotency.Claimed, error) {
 	answer, err := answerArgs(response)
 	if err != nil {
 		return idempotency.Claimed{}, err
 	}
 	args := []any{a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint), a.ID, a.Owner, a.Resume}
-	args = append(args, answer...)
-	won := idempotency.Claimed{Won: true, Record: claimedBy(a, 1)}
+	args = append(append(args, answer...), madeArg(a))
 	won.Record.State, won.Record.ExpiresIn, won.Record.Response = idempotency.Done, 0, response
 
 	if seen.found() {
@@ -90,7 +102,7 @@ func (k Keys[Tx]) answer(
 		}
 		err = tx.commit(ctx)
 	} else {
-		err = tx.commit(ctx, k.store.statements.answer.with(args...))
+		err = tx.commit(ctx, k.store.statements.answer.with(args...).into(&won.Record.Token))
 	}
 	switch {
 	case err == nil:
@@ -115,13 +127,22 @@ func (k Keys[Tx]) ClaimTx(ctx context.Context, tx Tx, a idempotency.Attempt) (id
 	q := k.store.engine.in(tx)
 	asked := k.asking(a, claimStatements{s.claimTxInsert, s.claimTxLook, s.claimTxTake})
 	for range raceTries {
-		if err := q.run(ctx, asked.act, s.claimSavepoint.with()); err != nil {
+		try, then := []*call{asked.act, s.claimSavepoint.with()}, []*call{s.claimRelease.with()}
+		if asked.act == asked.insert {
+			then = append(then, asked.look)
+		} else {
+			try = append(try, asked.look) // wanted whether it wins or not
+		}
+		if err := q.run(ctx, try...); err != nil {
 			return idempotency.Claimed{}, err
 		}
-		if asked.won() {
+		switch {
+		case asked.isNew():
 			return asked.claimed()
+		case asked.tookOver():
+			return asked.inherited()
 		}
-		if err := q.run(ctx, s.claimRelease.with(), asked.look); err != nil {
+		if err := q.run(ctx, then...); err != nil {
 			return idempotency.Claimed{}, err
 		}
 		settled, claimed, err := asked.judge()

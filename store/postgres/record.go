@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -16,12 +18,14 @@ type record struct {
 	status         int64
 	header, body   []byte
 	notReplayable  bool
+	age            int64  // microseconds by the server's clock
+	steps          string // JSON, in order: [name, sent, result in base64 or null]; empty for none
 }
 
 func (r *record) columns() []any {
 	return []any{
 		&r.state, &r.token, &r.fingerprint, &r.attempt, &r.owner, &r.resume, &r.expiresIn,
-		&r.status, &r.header, &r.body, &r.notReplayable,
+		&r.status, &r.header, &r.body, &r.notReplayable, &r.age, &r.steps,
 	}
 }
 
@@ -42,6 +46,11 @@ func (r *record) of(scope, key string) (idempotency.Record, error) {
 		Attempt: r.attempt,
 		Owner:   r.owner,
 		Resume:  r.resume,
+		Age:     time.Duration(r.age) * time.Microsecond,
+	}
+	var err error
+	if rec.Steps, err = r.stepRecords(); err != nil {
+		return idempotency.Record{}, err
 	}
 	switch rec.State {
 	case idempotency.InFlight:
@@ -56,6 +65,26 @@ func (r *record) of(scope, key string) (idempotency.Record, error) {
 		}
 	}
 	return rec, nil
+}
+
+func (r *record) stepRecords() ([]idempotency.StepRecord, error) {
+	if r.steps == "" {
+		return nil, nil
+	}
+	var stored [][3]json.RawMessage
+	if err := json.Unmarshal([]byte(r.steps), &stored); err != nil {
+		return nil, fmt.Errorf("postgres: the steps can't be read: %w", err)
+	}
+	steps := make([]idempotency.StepRecord, len(stored))
+	for i, s := range stored {
+		into := []any{&steps[i].Name, &steps[i].Sent, &steps[i].Result}
+		for j, column := range s {
+			if err := json.Unmarshal(column, into[j]); err != nil {
+				return nil, fmt.Errorf("postgres: step %d can't be read: %w", i, err)
+			}
+		}
+	}
+	return steps, nil
 }
 
 // answerArgs are a Response's four columns.
@@ -75,7 +104,15 @@ func nullable(b []byte) any {
 	return b
 }
 
-// claimedBy is the record that a gets when it wins.
+// madeArg is the column of Attempt.Made.
+func madeArg(a idempotency.Attempt) any {
+	if a.Made.IsZero() {
+		return nil
+	}
+	return a.Made
+}
+
+// claimedBy is the record that a gets when it wins a key that has none.
 func claimedBy(a idempotency.Attempt, token int64) idempotency.Record {
 	return idempotency.Record{
 		Request: a.Request, State: idempotency.InFlight, Token: token,

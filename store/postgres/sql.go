@@ -59,17 +59,13 @@ func sqlRun(ctx context.Context, conn sqlConn, c *call) error {
 		c.rows, err = res.RowsAffected()
 		return err
 	}
-	rows, err := conn.QueryContext(ctx, c.text, c.args...)
+	rows, err := conn.QueryContext(ctx, c.text, c.options()...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	c.rows = 0
-	if rows.Next() {
-		if err := rows.Scan(c.dest...); err != nil {
-			return err
-		}
-		c.rows = 1
+	if err := c.scan(rows); err != nil {
+		return err
 	}
 	if err := rows.Close(); err != nil {
 		return err

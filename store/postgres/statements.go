@@ -1,18 +1,27 @@
 package postgres
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fiftyhosts/fifty/idempotency"
+)
 
 // statement is one SQL statement and the name that tests and errors know it by.
 type statement struct{ name, text string }
 
-// statements is all SQL that runs after the migrations, for one schema. It is a value so that a test can
-// break one statement on purpose and see that the conformance suite notices.
+// statements is all SQL that runs after the migrations, for one schema: that of claims and transactions is in
+// this file, that of steps, sweeps and operators in statements_steps.go. It is a value so that a test can break
+// one statement on purpose and see that the conformance suite notices.
 //
 // States are written as in idempotency.State: 1 in flight, 2 done, 3 unknown, 4 free, 5 tombstone.
 type statements struct {
 	claimInsert, claimLook, claimTake       statement
 	claimTxInsert, claimTxLook, claimTxTake statement
 	renew, complete, find                   statement
+	saveStep, sweep                         statement
+	list, audit, erase                      statement
+	resolveLock, resolve                    statement
 
 	enter, enterKey         statement
 	answer, answerOver      statement
@@ -38,8 +47,10 @@ const (
 
 func statementsFor(schema string) *statements {
 	sql := func(name, text string, pairs ...string) statement {
-		pairs = append(pairs, "{schema}", quote(schema), "{record}", recordColumns)
-		return statement{name, strings.TrimSpace(strings.NewReplacer(pairs...).Replace(text))}
+		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns,
+			"{window}", windowSQL, "{ahead}", aheadSQL, "{lock_number}", lockNumberSQL)
+		replacer := strings.NewReplacer(pairs...)
+		return statement{name, strings.TrimSpace(replacer.Replace(replacer.Replace(text)))} // parts have parts
 	}
 	return &statements{
 		claimInsert:   sql("claim.insert", claimInsertSQL, "{try_lock}", sharedLock),
@@ -51,6 +62,14 @@ func statementsFor(schema string) *statements {
 		renew:         sql("renew", renewSQL),
 		complete:      sql("complete", completeSQL),
 		find:          sql("find", findSQL),
+
+		saveStep:    sql("step.save", saveStepSQL),
+		sweep:       sql("sweep", sweepSQL),
+		list:        sql("list", listSQL),
+		audit:       sql("audit", auditSQL),
+		erase:       sql("erase", eraseSQL),
+		resolveLock: sql("resolve.lock", resolveLockSQL),
+		resolve:     sql("resolve", resolveSQL),
 
 		enter:          sql("tx.enter", enterSQL),
 		enterKey:       sql("intx.enter", enterKeySQL),
@@ -92,30 +111,45 @@ const recordColumns = `
     coalesce(k.status, 0)::bigint,
     k.header,
     k.body,
-    coalesce(k.not_replayable, false)`
+    coalesce(k.not_replayable, false),
+    coalesce((extract(epoch from clock_timestamp() - k.created) * 1000000)::bigint, 0),
+    coalesce((
+        select json_agg(json_build_array(s.name, s.sent, encode(s.result, 'base64')) order by s.position)
+        from {schema}.steps s
+        where s.scope = k.scope and s.key = k.key
+    )::text, '')`
+
+// windowSQL is Attempt.CheckWindow by the server's clock: true for a key that carries no time.
+const windowSQL = `coalesce(
+        $9::timestamptz >= clock_timestamp() - $10::bigint * interval '1 microsecond'
+        and $9::timestamptz <= clock_timestamp() + {ahead},
+        true)`
+
+var aheadSQL = fmt.Sprintf("interval '%d microseconds'", idempotency.AheadMax.Microseconds())
 
 // Linearization point of a claim: the insert into the unique index. It is the check, too: no look before
 // it can be trusted, and "do nothing" makes the violation an answer. The loser gets no row, and has to look
 // in a second statement: this one's snapshot is from before the winner's commit.
 //
 // The lock is asked for first. While a transaction holds the key nothing is inserted, so a claim never
-// waits for somebody's commit.
-//
-// A new row has token 1, since no row is ever deleted. When a sweep deletes rows it must raise a floor in
-// the same transaction, and this must become the floor plus 1.
+// waits for somebody's commit. A sweep takes the same lock of a key that it removes, until it has committed.
+// So what comes behind the lock here knows of the removal, although the statement's snapshot may not: the
+// window is compared with the clock after it, and the token is above the floor that the sweep raised. For
+// that the floor is a sequence, which has no snapshots. CASE fixes the order.
 const claimInsertSQL = `
-insert into {schema}.keys (scope, key, fingerprint, state, token, attempt, owner, resume, expires)
-select $1::text, $2::text, $3::bytea, 1, 1, $4::text, $5::text, $6::boolean,
+insert into {schema}.keys (scope, key, fingerprint, state, token, attempt, owner, resume, made, expires)
+select $1::text, $2::text, $3::bytea, 1, (select last_value from {schema}.token_floor) + 1,
+       $4::text, $5::text, $6::boolean, $9::timestamptz,
        clock_timestamp() + $7::bigint * interval '1 microsecond'
-where {try_lock}($8::bigint)
+where case when {try_lock}($8::bigint) then {window} end
 on conflict do nothing
 returning token
 `
 
-// What is there for a claim that got no row, and whether the key is open: false says that a transaction
-// holds it at this moment. One row always comes back.
+// What is there for a claim that got no row, what time it is, and whether the key is open: false says that a
+// transaction holds it at this moment. One row always comes back.
 const claimLookSQL = `
-select {try_lock}($3::bigint), {record}
+select {try_lock}($3::bigint), clock_timestamp(), {record}
 from (values (true)) as one
 left join {schema}.keys k on k.scope = $1::text and k.key = $2::text
 `
@@ -123,14 +157,18 @@ left join {schema}.keys k on k.scope = $1::text and k.key = $2::text
 // Linearization point of a takeover: the conditional update. It names the token and the state that were
 // seen, so of two that saw the same record one wins, and it asks the server's clock again. It may wait for
 // the row behind another update, and is then decided anew on what that left; what has expired can't become
-// valid by waiting. The token is counted on the row itself, so it only grows.
+// valid by waiting. The token is counted on the row itself, so it only grows. A free key is new for its
+// window. The steps stay, and are read in a later statement: a step that the last owner saved while this one
+// waited for the row is not in its snapshot.
 const claimTakeSQL = `
 update {schema}.keys
 set fingerprint = $3::bytea, state = 1, token = token + 1, attempt = $4::text, owner = $5::text,
     resume = $6::boolean, expires = clock_timestamp() + $7::bigint * interval '1 microsecond',
-    status = null, header = null, body = null, not_replayable = false, changed = clock_timestamp()
+    status = null, header = null, body = null, not_replayable = false,
+    made = $9::timestamptz, changed = clock_timestamp()
 where scope = $1::text and key = $2::text
-  and token = $9::bigint and state = $10::bigint
+  and token = $11::bigint and state = $12::bigint
+  and (state <> 4 or {window})
   and (state <> 1 or expires <= clock_timestamp())
   and {try_lock}($8::bigint)
 returning token
@@ -158,11 +196,12 @@ where k.scope = mine.scope and k.key = mine.key
 
 // Linearization point of a completion: the update, conditional on token and attempt. Not on the expiry: a
 // late result that nobody superseded still counts. Not on the state in flight alone: an owner that said
-// "unknown" may learn better. A decided record stays as it is.
+// "unknown" may learn better. A decided record stays as it is. In flight means let go: it expires now.
 const completeSQL = `
 update {schema}.keys
 set state = $5::smallint, status = $6::integer, header = $7::bytea, body = $8::bytea,
-    not_replayable = $9::boolean, changed = clock_timestamp()
+    not_replayable = $9::boolean, changed = clock_timestamp(),
+    expires = case $5::smallint when 1 then least(expires, clock_timestamp()) else expires end
 where scope = $1::text and key = $2::text
   and token = $3::bigint and attempt = $4::text
   and state in (1, 3)
@@ -182,21 +221,25 @@ select set_config('idle_in_transaction_session_timeout', $1::text, true),
 `
 
 // The same, and whether the key is ours alone for the length of the transaction. The record is looked at
-// in the next statement: its snapshot then has what the lock's last holder committed.
+// in the next statement: its snapshot then has what the lock's last holder committed. The clock is for the
+// window: it is read behind the lock, and while that is held no sweep removes the key. That nothing can be
+// written is said before the work, not after it.
 const enterKeySQL = `
 select set_config('idle_in_transaction_session_timeout', $1::text, true),
        set_config('tcp_user_timeout', $1::text, true),
-       pg_try_advisory_xact_lock($2::bigint)
+       pg_try_advisory_xact_lock($2::bigint), clock_timestamp(), current_setting('transaction_read_only') = 'on'
 `
 
 // Linearization point of InTx on a new key: the COMMIT that follows this insert. A plain insert: the
-// unique index refuses a second answer (23505), and the work is then rolled back with it. Token 1: see
-// claimInsertSQL.
+// unique index refuses a second answer (23505), and the work is then rolled back with it. The token is above
+// the floor: see claimInsertSQL; the lock is held since intx.enter.
 const answerSQL = `
 insert into {schema}.keys
-    (scope, key, fingerprint, state, token, attempt, owner, resume, status, header, body, not_replayable)
+    (scope, key, fingerprint, state, token, attempt, owner, resume, status, header, body, not_replayable, made)
 values
-    ($1::text, $2::text, $3::bytea, 2, 1, $4::text, $5::text, $6::boolean, $7::integer, $8::bytea, $9::bytea, $10::boolean)
+    ($1::text, $2::text, $3::bytea, 2, (select last_value from {schema}.token_floor) + 1, $4::text, $5::text,
+     $6::boolean, $7::integer, $8::bytea, $9::bytea, $10::boolean, $11::timestamptz)
+returning token
 `
 
 // The same for a record that Judge lets this attempt take, or that is this attempt's own: on the condition
@@ -205,9 +248,9 @@ const answerOverSQL = `
 update {schema}.keys
 set fingerprint = $3::bytea, state = 2, token = token + 1, attempt = $4::text, owner = $5::text,
     resume = $6::boolean, expires = null, status = $7::integer, header = $8::bytea, body = $9::bytea,
-    not_replayable = $10::boolean, changed = clock_timestamp()
+    not_replayable = $10::boolean, made = $11::timestamptz, changed = clock_timestamp()
 where scope = $1::text and key = $2::text
-  and token = $11::bigint and state = $12::bigint
+  and token = $12::bigint and state = $13::bigint
   and (state <> 1 or expires <= clock_timestamp() or attempt = $4::text)
 returning token
 `

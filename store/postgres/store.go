@@ -78,6 +78,7 @@ type Store[Tx any] struct {
 	hook       *hook
 	cfg        Config
 	statements *statements
+	marks      *marks
 }
 
 // New makes a Store over a pgx pool, which stays the caller's to close. It sends nothing.
@@ -99,7 +100,7 @@ func newStore[Tx any](cfg Config, h *hook, e engine[Tx]) *Store[Tx] {
 		cfg = Config{}
 	}
 	cfg = cfg.withDefaults()
-	return &Store[Tx]{engine: e, hook: h, cfg: cfg, statements: statementsFor(cfg.Schema)}
+	return &Store[Tx]{engine: e, hook: h, cfg: cfg, statements: statementsFor(cfg.Schema), marks: &marks{}}
 }
 
 // lockNumber names the advisory lock of a key. SHA-256, so that nobody can make a key that has another

@@ -85,6 +85,64 @@ func TestWhichAnswersAreFollowedByAnotherAttempt(t *testing.T) {
 	}
 }
 
+func TestWhichAnswersLeaveOpenWhetherTheWorkHappened(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer fault
+		open   bool
+	}{
+		{"408", says(408), false},
+		{"425", says(425), false},
+		{"429", says(429), false},
+		{"store-unavailable", tells("store-unavailable", 503, 0), false},
+		{"upstream-unreachable", tells("upstream-unreachable", 502, 0), false},
+		{"body-incomplete", tells("body-incomplete", 400, 0), false},
+		{"409 with a Retry-After", says(409, "Retry-After: 1"), true},
+		{"in-flight", tells("in-flight", 409, 0), true},
+		{"unknown", tells("unknown", 503, 0), true},
+		{"500", says(500), true},
+		{"502", says(502), true},
+		{"503", says(503), true},
+		{"504", says(504), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// Another answer follows, which by itself says that nothing was done.
+			n := newNetwork(t, http.HandlerFunc(charge), retry.Policy{}, c.answer, says(401))
+			resp, err := n.post(t.Context(), nil)
+			if c.open {
+				wantUnknown(t, resp, err)
+			} else if err != nil || resp.StatusCode != 401 {
+				t.Fatalf("got %v %v, want the 401", resp, err)
+			}
+			n.wantArrivals(2)
+		})
+	}
+	n := newNetwork(t, http.HandlerFunc(charge), retry.Policy{}, says(502), says(401))
+	if resp, err := n.client.Do(n.request(t.Context(), http.MethodGet, nil)); err != nil || resp.StatusCode != 401 {
+		t.Fatalf("got %v %v, want the 401: a read leaves nothing open", resp, err)
+	}
+}
+
+func TestAProblemOfUnknownLengthIsReadAsWell(t *testing.T) {
+	chunked := func(f fault) fault {
+		return func(w http.ResponseWriter, r *http.Request, site http.Handler) {
+			rec := httptest.NewRecorder()
+			f(rec, r, site)
+			rec.Header().Del("Content-Length")
+			for field, values := range rec.Header() {
+				w.Header()[field] = values
+			}
+			w.WriteHeader(rec.Code)
+			_ = http.NewResponseController(w).Flush()
+			_, _ = w.Write(rec.Body.Bytes())
+		}
+	}
+	n := newNetwork(t, http.HandlerFunc(charge), retry.Policy{}, chunked(tells("body-incomplete", 400, 0)), chunked(tells("in-flight", 409, 0)))
+	resp, err := n.post(t.Context(), nil)
+	wantCharge(t, resp, err, false)
+	n.wantArrivals(3)
+}
+
 func TestAPolicyCanForbidToRepeatA500(t *testing.T) {
 	p := retry.Policy{Retryable: func(err error) bool {
 		answer, ok := errors.AsType[*idempotencyhttp.AnswerError](err)

@@ -20,7 +20,8 @@
 //   - scope.go, jwt.go, jwt_keys.go: who the caller is (H2)
 //   - transport.go: a request is sent once or not at all (H1)
 //   - gateway.go, route.go, forward.go, doer.go: a request's way through
+//   - conn.go: a client that is slow
 //   - metrics.go, attempts.go: what is counted; the sign of a client that makes a key per attempt (H11)
-//   - backend.go: the database behind a URL
-//   - serve.go, admin.go, listen.go: the process: listeners, health, drain
+//   - backend.go, backend_open.go: the database behind a URL
+//   - serve.go, listen.go, admin.go, banner.go, sandbox_serve.go: the process: listeners, health, drain
 package server

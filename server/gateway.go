@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -29,6 +28,9 @@ type GatewayConfig struct {
 	// StoreMax is how long a claim or completion is tried again while the store fails. Defaults to 10 s.
 	StoreMax time.Duration
 
+	// BodyReadMax is how long a keyed request's body may take to arrive. Defaults to 1 min.
+	BodyReadMax time.Duration
+
 	// Metrics counts. Defaults to metrics that nobody reads.
 	Metrics *Metrics
 
@@ -49,6 +51,9 @@ type Gateway struct {
 
 // NewGateway returns the gateway of a valid configuration. Close it when the last request is done.
 func NewGateway(cfg Config, with GatewayConfig) *Gateway {
+	if with.BodyReadMax == 0 {
+		with.BodyReadMax = bodyReadMax
+	}
 	if with.Metrics == nil {
 		with.Metrics = NewMetrics()
 	}
@@ -74,7 +79,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		noRoute(w, r)
 		return
 	}
-	g.mux.ServeHTTP(w, r)
+	g.mux.ServeHTTP(newPacedWriter(w), r)
 }
 
 // Running is the number of keyed requests whose work is running.
@@ -107,30 +112,4 @@ func observer(with GatewayConfig) fifty.Observer {
 			with.Log.LogAttrs(ctx, slog.LevelWarn, e.Name, attrs...)
 		}
 	}))
-}
-
-// BodyReadMax bounds how long a keyed request's body may take to arrive.
-const BodyReadMax = time.Minute
-
-// timedBody gives the connection a deadline for reading until the body is there, and takes it away then:
-// later the same reading tells whether the client is still there.
-type timedBody struct {
-	io.ReadCloser
-	conn *http.ResponseController
-}
-
-func newTimedBody(w http.ResponseWriter, body io.ReadCloser) io.ReadCloser {
-	conn := http.NewResponseController(w)
-	if conn.SetReadDeadline(time.Now().Add(BodyReadMax)) != nil {
-		return body // no connection below that has deadlines
-	}
-	return &timedBody{body, conn}
-}
-
-func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		_ = b.conn.SetReadDeadline(time.Time{})
-	}
-	return n, err
 }

@@ -22,6 +22,9 @@ import (
 	"github.com/fiftyhosts/fifty/store/memory"
 )
 
+// bodyReadTestMax is short for the test whose body never ends, and long for a busy machine.
+const bodyReadTestMax = 2 * time.Second
+
 // gate is a gateway under test, in front of one upstream, over real connections.
 type gate struct {
 	*httptest.Server
@@ -49,7 +52,7 @@ func startGateOn(t testing.TB, upstream string, keys idempotency.Store, edit fun
 	g := &gate{metrics: NewMetrics(), log: &lines{}}
 	g.gateway = NewGateway(cfg, GatewayConfig{
 		Keys: keys, Secret: []byte("secret"), Metrics: g.metrics, Log: slog.New(slog.NewJSONHandler(g.log, nil)),
-		StoreMax: 50 * time.Millisecond,
+		StoreMax: 50 * time.Millisecond, BodyReadMax: bodyReadTestMax,
 	})
 	g.Server = httptest.NewServer(g.gateway)
 	t.Cleanup(func() {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -117,6 +118,76 @@ func TestAnUpstreamThatMayHaveActedIsNeverAskedAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAStreamedAnswerThatBreaksOffIsHeld: the client has a part of it already, so all that can be done is to
+// break off its connection too.
+func TestAStreamedAnswerThatBreaksOffIsHeld(t *testing.T) {
+	for _, contentType := range []string{"text/plain", "text/event-stream"} {
+		t.Run(contentType, func(t *testing.T) {
+			up := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", contentType)
+				_, _ = io.WriteString(w, strings.Repeat("part ", 1000))
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			})
+			g := startGate(t, up.URL, func(r *Route) { r.ResponseMax = 100 })
+			if a, err := g.try(t.Context(), http.MethodPost, "/", "k1", ""); err == nil {
+				t.Errorf("half an answer looks whole: %d, %d bytes", a.status, len(a.body))
+			}
+			wantProblem(t, g.send(t, http.MethodPost, "/", "k1", ""), http.StatusConflict, "unresolved")
+			wantEffects(t, up, 1)
+		})
+	}
+}
+
+func TestAnAnswerThatIsTooLargeToKeepIsGivenOnce(t *testing.T) {
+	large := strings.Repeat("x", 101)
+	up := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, large) })
+	g := startGate(t, up.URL, func(r *Route) { r.ResponseMax = 100 })
+	if a := g.send(t, http.MethodPost, "/", "k1", ""); a.status != http.StatusOK || a.body != large {
+		t.Errorf("the first got %d and %d bytes", a.status, len(a.body))
+	}
+	wantProblem(t, g.send(t, http.MethodPost, "/", "k1", ""), http.StatusConflict, "not-replayable")
+	wantEffects(t, up, 1)
+}
+
+// TestAnAnswerInChunksIsKept: a length that was not declared is no reason to stream.
+func TestAnAnswerInChunksIsKept(t *testing.T) {
+	up := startUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		for range 3 {
+			_, _ = io.WriteString(w, "chunk ")
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	g := startGate(t, up.URL, nil)
+	first, second := g.send(t, http.MethodPost, "/", "k1", ""), g.send(t, http.MethodPost, "/", "k1", "")
+	if first.body != "chunk chunk chunk " || second.body != first.body || !second.replayed() {
+		t.Errorf("got %+v, then %+v", first, second)
+	}
+}
+
+func TestAClientThatLeavesStopsNothing(t *testing.T) {
+	up := startWorking(t)
+	g := startGate(t, up.URL, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := g.try(ctx, http.MethodPost, "/charges", "k1", "{}")
+		left <- err
+	}()
+	<-up.arrived
+	leave()
+	if err := <-left; err == nil {
+		t.Fatal("the client got an answer after all")
+	}
+	wantProblem(t, g.send(t, http.MethodPost, "/charges", "k1", "{}"), http.StatusConflict, "in-flight")
+	close(up.finish)
+	eventually(t, "a retry gets the answer of the work that went on", func() bool {
+		a := g.send(t, http.MethodPost, "/charges", "k1", "{}")
+		return a.status == http.StatusCreated && a.replayed()
+	})
+	wantEffects(t, up.upstream, 1)
 }
 
 func TestAnUpstreamThatCanNotBeDialledLeavesTheKeyFree(t *testing.T) {

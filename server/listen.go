@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -82,6 +83,22 @@ func startServing(s *http.Server, l net.Listener, secure *tls.Config) serving {
 		run.done <- err
 	}()
 	return run
+}
+
+// shutdown closes the server's listeners at once and waits for its requests, until ctx is done or hurry is
+// closed. nil means that all of them finished.
+func shutdown(ctx context.Context, s *http.Server, hurry <-chan struct{}) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-hurry:
+		cancel()
+		return <-stopped
+	}
 }
 
 // reachable is a listener's address as a client on this machine would write it.

@@ -18,6 +18,7 @@ type route struct {
 	Route
 	gateway *Gateway
 	seen    *attempts
+	bodyMax time.Duration // for a keyed request's body to arrive
 	metrics *Metrics
 	log     *slog.Logger
 	keyed   http.Handler // claims, sends once, keeps the answer
@@ -25,7 +26,7 @@ type route struct {
 }
 
 func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *attempts, pass *http.Transport) *route {
-	rt := &route{Route: cfg, gateway: g, seen: seen, metrics: with.Metrics, log: with.Log}
+	rt := &route{Route: cfg, gateway: g, seen: seen, bodyMax: with.BodyReadMax, metrics: with.Metrics, log: with.Log}
 	with.Metrics.route(cfg.Path)
 	watch := observer(with)
 	keys := idempotency.New(with.Keys, idempotency.Config{
@@ -98,7 +99,7 @@ func (rt *route) protected(w http.ResponseWriter, r *http.Request) {
 	c := &call{outcome: Refused}
 	seen := &statusWriter{ResponseWriter: w}
 	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = newTimedBody(w, r.Body)
+		r.Body = newTimedBody(w, r.Body, rt.bodyMax)
 	}
 	defer func() {
 		req, outcome := c.get()

@@ -20,6 +20,9 @@ type SandboxConfig struct {
 	DB     string       // a database URL, for the ledger. Defaults to DefaultDB
 	Out    io.Writer    // gets what is printed at the start. Defaults to nowhere
 	Log    *slog.Logger // Defaults to slog.Default()
+
+	// Hurry ends it at once when it is closed. Defaults to never.
+	Hurry <-chan struct{}
 }
 
 // ServeSandbox runs the payments sandbox alone until ctx is done, and lets charges that are under way
@@ -55,7 +58,7 @@ func ServeSandbox(ctx context.Context, cfg SandboxConfig) error {
 	}
 	ending, cancel := context.WithTimeout(context.Background(), sandbox.SlowMax+sandbox.CommitMax+time.Second)
 	defer cancel()
-	if err := run.Shutdown(ending); err != nil {
+	if err := shutdown(ending, run.Server, cfg.Hurry); err != nil {
 		return errors.Join(fmt.Errorf("charges were still under way: %w", err), run.Close())
 	}
 	return nil

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -208,15 +207,7 @@ func (s *server) drain() error {
 	s.cfg.Log.Info("draining: no new requests are taken", "in_flight", s.gateway.Running(), "for", s.cfg.Drain)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Drain)
 	defer cancel()
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.public.Shutdown(ctx) }()
-	var err error
-	select {
-	case err = <-stopped:
-	case <-s.cfg.Hurry:
-		cancel()
-		err = errors.Join(<-stopped, context.Canceled)
-	}
+	err := shutdown(ctx, s.public.Server, s.cfg.Hurry)
 	if n := s.gateway.Running(); err != nil && n > 0 {
 		return &UnfinishedError{Requests: n}
 	}

@@ -3,9 +3,16 @@ package server
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -77,6 +84,39 @@ func TestTheAdminListenerTellsHowItIs(t *testing.T) {
 	// What an operator sees must not be open to clients.
 	if status, text := s.get(t, s.base+"/metrics"); status == http.StatusOK {
 		t.Errorf("clients see the metrics: %s", text)
+	}
+}
+
+func TestClientsAreServedOverTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	dir := t.TempDir()
+	s := serve(t, ServeConfig{
+		DB: "memory:", TLSCert: write(t, dir, "cert.pem", string(cert)),
+		TLSKey: write(t, dir, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))),
+	})
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	s.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	line := find(t, s.out, `(?m)^(curl -i https://.*)$`)
+	first, second := s.curl(t, line), s.curl(t, line)
+	if first.status != http.StatusCreated || !second.replayed() || second.body != first.body {
+		t.Errorf("got %+v, then %+v", first, second)
 	}
 }
 

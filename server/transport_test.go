@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log"
@@ -162,6 +163,29 @@ func TestOnlyADialThatFailedSaysThatNothingWasSent(t *testing.T) {
 				t.Errorf("got %v, want a DialError for %s", err, addressOf(u))
 			}
 		})
+	}
+}
+
+// TestAnUpstreamWithTLSIsSpokenToInHTTP1: an HTTP/2 client resends by itself what the server says it refused.
+func TestAnUpstreamWithTLSIsSpokenToInHTTP1(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := newOnceTransport(1 << 20)
+	transport.dialer.TLSClientConfig.RootCAs = x509.NewCertPool()
+	transport.dialer.TLSClientConfig.RootCAs.AddCert(s.Certificate())
+	resp, err := transport.RoundTrip(newRequest(t, http.MethodPost, u, "{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "HTTP/1.1" {
+		t.Errorf("the upstream was spoken to in %q, %v", text, err)
 	}
 }
 

@@ -25,9 +25,9 @@ func (a *app) sandbox() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, _, stop := a.untilSignal(cmd.Context())
+			ctx, hurry, stop := a.untilSignal(cmd.Context())
 			defer stop()
-			cfg.Log, cfg.Out = log, a.out
+			cfg.Hurry, cfg.Log, cfg.Out = hurry, log, a.out
 			return started(server.ServeSandbox(ctx, cfg))
 		},
 	}

@@ -41,6 +41,13 @@ type Config struct {
 	// for its own request with SetKeep.
 	Keep func(status int) Keep
 
+	// Headers names the fields that are kept of an answer's header. The others go to the first client and
+	// are not replayed: a Date, a trace id, a cookie of one session. Content-Type, Content-Encoding and
+	// Content-Range are always kept, since they say what the body is, and Content-Length by the rules of
+	// HTTP; those about one connection never are. A field that a client needs must be listed: Location
+	// with a 201. Defaults to nil, which keeps all; an empty list keeps none beyond those.
+	Headers []string
+
 	// BodyMax bounds the body of a request, in bytes. A larger one is refused before any work. Defaults to
 	// 1 MiB.
 	BodyMax int64
@@ -95,6 +102,7 @@ func (c Config) filled(form string) Config {
 		c.Methods = []string{http.MethodPost, http.MethodPatch}
 	}
 	c.Methods = slices.Clone(c.Methods)
+	c.Headers = headerList(form, c.Headers)
 	if c.Keep == nil {
 		c.Keep = DefaultKeep
 	}

@@ -18,17 +18,24 @@
 // # The answer
 //
 // It is held back until it is stored. What is kept is what the handler wrote: status, body, and header
-// value by value, without the fields about one connection. What outer handlers have set on the
-// ResponseWriter is sent and not kept, and the handler does not see it. Informational answers (1xx) are
-// dropped, and Hijack is not supported; requests with other methods pass untouched and can do both.
+// value by value, without the fields about one connection; [Config.Headers] narrows it down. What outer
+// handlers have set on the ResponseWriter is sent and not kept, and the handler does not see it.
+// Informational answers (1xx) are dropped, and Hijack is not supported; requests with other methods pass
+// untouched and can do both.
 //
 // An answer larger than [Config.ResponseMax], or flushed, is streamed: the client sees it grow, but for its
 // end, which waits for the record. If that can't be made the connection is broken off. Such an answer, and
-// one with trailers or a header above [HeaderMax], is not kept: the work never runs again, and a duplicate is told not-replayable. A
-// client that leaves stops nothing, not even an answer that is being streamed to it.
+// one with trailers or a header above [HeaderMax], is not kept: the work never runs again, and a duplicate
+// is told not-replayable. A client that leaves stops nothing, not even an answer that is being streamed to
+// it.
 //
 // Everything that is answered in the handler's place is a [Problem]; docs/problems.md says for each whether
 // anything was run and what the client should do.
+//
+// # Clients
+//
+// [Transport] is the other end of it: it gives each intent one key and sends a request again under it.
+// [ProblemFrom] reads what a client is told.
 //
 // # Files
 //
@@ -36,7 +43,9 @@
 //   - middleware.go: Middleware and the course of a request; intx.go: InTx
 //   - key.go, body.go, fingerprint.go: what a request says of its intent
 //   - recorder.go, header.go: the answer, held back, sent and replayed
-//   - problem.go: what clients are told instead
+//   - problem.go: what clients are told instead; problemfrom.go: how they read it
+//   - transport.go: the client; clientkey.go, clientbody.go, clientanswer.go: what it sends, and what it makes
+//     of an answer
 //
 // # Events
 //

@@ -1,14 +1,19 @@
 package idempotencyhttp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 
+	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/idempotency/idempotencyhttp"
+	"github.com/fiftyhosts/fifty/retry"
 	"github.com/fiftyhosts/fifty/store/memory"
 )
 
@@ -105,4 +110,51 @@ func ExampleSetKeep() {
 	// Output:
 	// 502
 	// 201
+}
+
+// A client whose first reply is lost. It asks again under the same key, so there is one charge.
+func ExampleTransport() {
+	keys := idempotency.New(memory.New(memory.Config{}).Keys(), idempotency.Config{})
+	protect := idempotencyhttp.Middleware(keys, idempotencyhttp.Config{Scope: account})
+	var charges, arrivals atomic.Int64
+	shop := protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprintf(w, "charge %d", charges.Add(1))
+	}))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if arrivals.Add(1) == 1 {
+			shop.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler) // charged, and the connection is gone
+		}
+		shop.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+
+	client := &http.Client{Transport: idempotencyhttp.Transport(nil, retry.Policy{})}
+	// The id of the order is the intent's: even a restart of this program would send the same key.
+	ctx := idempotencyhttp.WithKey(context.Background(), "order-17")
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/charges", strings.NewReader("amount=500"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	r.SetBasicAuth("acme", "secret")
+	resp, err := client.Do(r)
+	if errors.Is(err, fifty.ErrUnknownOutcome) {
+		fmt.Println("charged or not: ask again with the same key") // and never with a new one
+		return
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	fmt.Println(resp.StatusCode, string(body), err)
+	fmt.Println("replayed:", resp.Header.Get("Idempotency-Replayed"))
+	fmt.Println("charges:", charges.Load())
+	// Output:
+	// 201 charge 1 <nil>
+	// replayed: true
+	// charges: 1
 }

@@ -33,6 +33,41 @@ func sizeOf(h http.Header) int {
 	return size
 }
 
+// descriptive are the fields without which the bytes of a kept body can't be read. Content-Length is about
+// the body too: storable has decided on it.
+var descriptive = []string{"Content-Type", "Content-Encoding", "Content-Range", "Content-Length"}
+
+// headerList is Config.Headers in canonical spelling, with the fields that are always kept. nil stays nil.
+// It panics on a name that is none, or that no answer's replay can have.
+func headerList(form string, names []string) []string {
+	if names == nil {
+		return nil
+	}
+	list := slices.Clone(descriptive)
+	for _, name := range names {
+		canonical := http.CanonicalHeaderKey(name)
+		if !isToken(name) {
+			panic("idempotencyhttp: " + form + ": Config.Headers: " + strconv.Quote(name) + " is no name of a header field")
+		}
+		if slices.Contains(hopByHop, canonical) {
+			panic("idempotencyhttp: " + form + ": Config.Headers: " + canonical + " is about one connection and can't be kept")
+		}
+		list = append(list, canonical)
+	}
+	return list
+}
+
+// isToken says whether s can be the name of a field (RFC 9110, section 5.6.2).
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}
+
 // bodyAllowed says whether an answer of this status can have a body.
 func bodyAllowed(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
@@ -53,8 +88,9 @@ func merge(into, answer http.Header) {
 }
 
 // storable is what of an answer's header is kept for its replays: each value on its own, nothing that is
-// about one connection. The length is that of the body and is not kept beside it. A Content-Type that
-// net/http would guess is kept as guessed, so that another release or host can't guess differently.
+// about one connection or not in Config.Headers. The length is that of the body and is not kept beside it.
+// A Content-Type that net/http would guess is kept as guessed, so that another release or host can't guess
+// differently.
 func (rec *recorder) storable() http.Header {
 	h := rec.head.Clone()
 	for _, line := range h.Values("Connection") {
@@ -68,8 +104,11 @@ func (rec *recorder) storable() http.Header {
 	if bodyAllowed(rec.status) && rec.r.Method != http.MethodHead {
 		delete(h, "Content-Length")
 	}
+	listed := func(name string) bool {
+		return rec.cfg.Headers == nil || slices.Contains(rec.cfg.Headers, http.CanonicalHeaderKey(name))
+	}
 	for name, values := range h {
-		if len(values) == 0 {
+		if len(values) == 0 || !listed(name) {
 			delete(h, name)
 		}
 	}

@@ -39,7 +39,10 @@ type problemBody struct {
 
 // WriteProblem answers with p, as application/problem+json. Nothing may have been written before.
 func WriteProblem(w http.ResponseWriter, p *Problem) {
-	after := int64((p.RetryAfter + time.Second - 1) / time.Second)
+	after := int64(max(p.RetryAfter, 0) / time.Second)
+	if p.RetryAfter > 0 && p.RetryAfter%time.Second > 0 {
+		after++ // not by adding before: the longest Duration would overflow
+	}
 	body, err := json.Marshal(problemBody{ProblemType + p.Name, p.Title, p.Status, p.Detail, p.Key, after})
 	if err != nil {
 		panic(err) // strings and numbers always have JSON

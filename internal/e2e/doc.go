@@ -6,11 +6,12 @@
 //
 // # Files
 //
-//   - main_test.go: the binary under test; process_test.go: its processes
-//   - client_test.go: a client that asks until it is answered; relay_test.go: a network that goes wrong
+//   - main_test.go: the binary under test; process_test.go, hosts_test.go: its processes
+//   - client_test.go: a client that asks until it is answered
+//   - relay_test.go: a network that goes wrong, and a count of what reaches a service
 //   - once_test.go: many duplicates, one or two gateways
-//   - crash_test.go: gateways and upstreams that die at work
-//   - stripe_test.go, curl_test.go: clients that we did not write
+//   - crash_test.go: gateways, services and databases that die at work; reserved_test.go: one that is down
+//   - stripe_test.go, curl_test.go: clients that we did not write; stripeclient is a module of its own
 //   - badinput_test.go, badstart_test.go: what is refused, and how it is said
-//   - readme_test.go, consumer_test.go: what a new user does first
+//   - readme_test.go, consumer_test.go: what a new user does first; modproxy_test.go: this module, published
 package e2e

@@ -221,17 +221,17 @@ func renewsBehindALock(t *testing.T, b bundle, s *postgres.Store[pgx.Tx], lease 
 func TestPostgresExpiryIsSeenInAnOldTransaction(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	a := attempt("k")
-	a.Lease = time.Millisecond
+	first, next := attempt("k"), attempt("k")
+	first.Lease, first.Resume, next.Resume = time.Millisecond, true, true
 	err := b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select now()`); err != nil {
 			return err
 		}
-		claim(t, b.Keys(), a)
+		claim(t, b.Keys(), first)
 		until(t, b.pool, `select expires <= clock_timestamp() from fifty.keys where key = 'k'`)
-		again, err := b.Keys().ClaimTx(ctx, tx, a)
-		if err != nil || !again.Won || again.Record.Token != 2 {
-			t.Errorf("%+v, %v", again, err)
+		taken, err := b.Keys().ClaimTx(ctx, tx, next)
+		if err != nil || !taken.Won || taken.Record.Token != 2 {
+			t.Errorf("%+v, %v", taken, err)
 		}
 		return err
 	})

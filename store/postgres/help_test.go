@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,4 +145,94 @@ func complete[Tx any](tb testing.TB, k postgres.Keys[Tx], c idempotency.Completi
 		tb.Fatal(err)
 	}
 	return all[0]
+}
+
+// saveStep saves a finished step of a claim that was won.
+func saveStep[Tx any](tb testing.TB, k postgres.Keys[Tx], won idempotency.Claimed, name string) {
+	tb.Helper()
+	step := idempotency.StepRecord{Name: name, Sent: true, Result: []byte(`"done"`)}
+	if err := k.SaveStep(tb.Context(), claimOf(won.Record), step); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// stepNames are the steps of a record, in order.
+func stepNames(r idempotency.Record) string {
+	names := make([]string, len(r.Steps))
+	for i, s := range r.Steps {
+		names[i] = s.Name
+	}
+	return strings.Join(names, " ")
+}
+
+// age makes the records of a key as they would be had everything happened so much earlier.
+func (b bundle) age(tb testing.TB, key, interval string) {
+	tb.Helper()
+	b.exec(tb, `update fifty.keys set created = created - $2::text::interval, changed = changed - $2::text::interval,
+		buried = buried - $2::text::interval, expires = expires - $2::text::interval where key = $1`, key, interval)
+}
+
+// paused is where a statement stops that a test has put a pause into, for as long as the test likes.
+const paused = "pg_advisory_xact_lock_shared(4711) is not null"
+
+// pause holds everybody at paused until resume is called.
+func (b bundle) pause(tb testing.TB) (resume func()) {
+	tb.Helper()
+	conn, err := b.pool.Acquire(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := conn.Exec(tb.Context(), `select pg_advisory_lock(4711)`); err != nil {
+		tb.Fatal(err)
+	}
+	var once sync.Once
+	resume = func() {
+		once.Do(func() {
+			_, err := conn.Exec(context.Background(), `select pg_advisory_unlock(4711)`)
+			conn.Release()
+			if err != nil {
+				tb.Error(err)
+			}
+		})
+	}
+	tb.Cleanup(resume)
+	return resume
+}
+
+// untilBlocked waits until n sessions of the test's database wait for a lock.
+func (b bundle) untilBlocked(tb testing.TB, n int) {
+	tb.Helper()
+	until(tb, b.pool, `select count(*) >= $1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`, n)
+}
+
+// lockRow holds the row of a key until unlock is called. Who comes for it meanwhile gets it in turn.
+func (b bundle) lockRow(tb testing.TB, key string) (unlock func()) {
+	tb.Helper()
+	tx, err := b.pool.Begin(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	unlock = func() { _ = tx.Rollback(context.Background()) }
+	tb.Cleanup(unlock)
+	if _, err := tx.Exec(tb.Context(), `select from fifty.keys where key = $1 for update`, key); err != nil {
+		tb.Fatal(err)
+	}
+	return unlock
+}
+
+// later is the result of a call on a goroutine of its own.
+func later[T any](fn func() (T, error)) func() (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := fn()
+		done <- result{v, err}
+	}()
+	return func() (T, error) {
+		r := <-done
+		return r.v, r.err
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/internal/testenv"
 	"github.com/fiftyhosts/fifty/store/postgres"
 )
@@ -79,10 +80,23 @@ func TestPostgresRoleThatCanCreateNothingRunsOnMigratedTables(t *testing.T) {
 	b := setup(t)
 	u := as(t, b, "app_of_migrated_tables")
 	b.exec(t, `grant usage on schema fifty to app_of_migrated_tables`)
-	b.exec(t, `grant select, insert, update on all tables in schema fifty to app_of_migrated_tables`)
+	b.exec(t, `grant select, insert, update, delete on all tables in schema fifty to app_of_migrated_tables`)
+	b.exec(t, `grant select, update on all sequences in schema fifty to app_of_migrated_tables`)
 	s := migrated(t, postgres.New(newPool(t, u), postgres.Config{}))
-	if got := claim(t, s.Keys(), attempt("k")); !got.Won {
+	got := claim(t, s.Keys(), attempt("k"))
+	if !got.Won {
 		t.Errorf("%+v", got)
+	}
+	saveStep(t, s.Keys(), got, "charge")
+	if err := complete(t, s.Keys(), idempotency.Completion{Claim: claimOf(got.Record), State: idempotency.Free}); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.Keys().Sweep(t.Context(), 0, 0, 10); n != 1 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+	err := s.Keys().Resolve(t.Context(), idempotency.Resolution{Scope: "acme", Key: "k", By: "ana", Note: "why"})
+	if !errors.Is(err, idempotency.ErrNotFound) {
+		t.Errorf("resolved: %v", err)
 	}
 }
 

@@ -117,5 +117,10 @@ func explain(op string, err error) error {
 
 // tablesMissing says that a table of ours, or a column of one, is not there.
 func tablesMissing(message string) bool {
-	return strings.Contains(message, "no such table: fifty_") || strings.Contains(message, "table fifty_keys has no column")
+	for _, text := range []string{"no such table: fifty_", "table fifty_keys has no column", "no such column: made"} {
+		if strings.Contains(message, text) {
+			return true
+		}
+	}
+	return false
 }

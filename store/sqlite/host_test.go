@@ -49,7 +49,11 @@ func hostMain(role, path string) error {
 			return err
 		}
 	}
-	s, err := sqlite.Open(ctx, path, sqlite.Config{})
+	cfg := sqlite.Config{}
+	if role == "steps" {
+		cfg = cfg.WithHook(stopsInItsThirdStep(ready))
+	}
+	s, err := sqlite.Open(ctx, path, cfg)
 	if err != nil {
 		return err
 	}
@@ -79,8 +83,17 @@ func hostMain(role, path string) error {
 			return idempotency.Response{}, ready("working")
 		})
 		return err
+	case "steps":
+		return hostSteps(ctx, s)
+	case "sweep":
+		if err := ready("ready"); err != nil {
+			return err
+		}
+		return hostSweeps(ctx, s)
 	case "limited":
 		return hostLimited(ctx, s, path)
+	case "limited sweep":
+		return hostLimitedSweep(ctx, s, path)
 	default:
 		return fmt.Errorf("no role %q", role)
 	}

@@ -3,6 +3,7 @@
 package sqlite_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -20,9 +22,8 @@ import (
 	"github.com/fiftyhosts/fifty/txn"
 )
 
-// hostLimited claims a key while the system lets no file grow, so that COMMIT can't write its pages, and
-// asks again once it does.
-func hostLimited(ctx context.Context, s *sqlite.Store, path string) error {
+// limited runs fn while the system lets no file grow, so that COMMIT can't write its pages.
+func limited(path string, fn func()) error {
 	log, err := os.Stat(path + "-wal")
 	if err != nil {
 		return err
@@ -37,10 +38,17 @@ func hostLimited(ctx context.Context, s *sqlite.Store, path string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		return err
 	}
-	_, err = s.Keys().Claim(ctx, []idempotency.Attempt{attempt("a1", "k")})
-	fmt.Println(s.Keys().Classify(err), errors.Is(err, fifty.ErrUnknownOutcome), strings.Contains(fmt.Sprint(err), "commit"))
+	fn()
+	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
+}
 
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+// hostLimited claims a key within the limit, and asks again without it.
+func hostLimited(ctx context.Context, s *sqlite.Store, path string) error {
+	err := limited(path, func() {
+		_, err := s.Keys().Claim(ctx, []idempotency.Attempt{attempt("a1", "k")})
+		fmt.Println(s.Keys().Classify(err), errors.Is(err, fifty.ErrUnknownOutcome), strings.Contains(fmt.Sprint(err), "commit"))
+	})
+	if err != nil {
 		return err
 	}
 	got, err := s.Keys().Claim(ctx, []idempotency.Attempt{attempt("a1", "k")})
@@ -48,6 +56,23 @@ func hostLimited(ctx context.Context, s *sqlite.Store, path string) error {
 		return err
 	}
 	fmt.Println("won", got[0].Won)
+	return nil
+}
+
+// hostLimitedSweep sweeps within the limit, and again without it.
+func hostLimitedSweep(ctx context.Context, s *sqlite.Store, path string) error {
+	sweep := func() {
+		n, err := s.Keys().Sweep(ctx, time.Minute, time.Hour, 10)
+		fmt.Println("swept", n, err == nil)
+	}
+	if err := limited(path, sweep); err != nil {
+		return err
+	}
+	fmt.Println("look")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	sweep()
 	return nil
 }
 
@@ -59,6 +84,33 @@ func TestSQLiteACommitThatFailsAtTheDiskIsUnknownAndAskingAgainSettlesIt(t *test
 	s := open(t, path, sqlite.Config{})
 	if rec := find(t, s, "k"); rec.Attempt != "a1" || rec.State != idempotency.InFlight || rec.Token != 1 {
 		t.Fatalf("the record is %+v", rec)
+	}
+}
+
+func TestSQLiteASweepThatFailsAtTheDiskIsDoneWholeByTheNext(t *testing.T) {
+	path, clock := newFile(t), &hostClock{at: time.Now().Add(-10 * time.Minute)}
+	s := open(t, path, sqlite.Config{Now: clock.Now})
+	for _, key := range []string{"d1", "d2"} {
+		c := win(t, s, steps("a1", key))
+		save(t, s, c, saved("charge", "1"))
+		if err := complete(t, s, c, idempotency.Done, idempotency.Response{Status: 201}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := start(t, "limited sweep", path)
+	h.says("swept 0 false")
+	h.says("look")
+	for _, key := range []string{"d1", "d2"} {
+		if rec := find(t, s, key); rec.State != idempotency.Done || rec.Response.Status != 201 || len(rec.Steps) != 1 {
+			t.Errorf("%s is half swept: %+v", key, rec)
+		}
+	}
+	h.goOn()
+	h.says("swept 2 true")
+	for _, key := range []string{"d1", "d2"} {
+		if rec := find(t, s, key); rec.State != idempotency.Tombstone || len(rec.Steps) != 0 {
+			t.Errorf("%s is half swept: %+v", key, rec)
+		}
 	}
 }
 

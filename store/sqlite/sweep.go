@@ -20,13 +20,12 @@ const (
 // records or about 4 MiB. Between two of them the file is left alone for as long as the last one took, so that the
 // writers of other processes, which poll, get their turn.
 func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error) {
-	var took time.Duration
+	run := sweeping{keys: k, retention: micros(retention), tombstone: micros(tombstone)}
 	for removed < limit {
-		if err := pause(ctx, took); err != nil {
+		if err := pause(ctx, run.took); err != nil {
 			return removed, explain("sweep", err)
 		}
-		var n int
-		n, took, err = k.sweep(ctx, retention, tombstone, min(limit-removed, batchRecords))
+		n, err := run.next(ctx, min(limit-removed, batchRecords))
 		removed += n
 		if err != nil || n == 0 {
 			return removed, err
@@ -35,26 +34,31 @@ func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, lim
 	return removed, nil
 }
 
-// sweep is one transaction of Sweep. took is how long it had the file.
-func (k Keys) sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (n int, took time.Duration, err error) {
+// sweeping is one call of Sweep over its transactions.
+type sweeping struct {
+	keys                 Keys
+	retention, tombstone int64
+	forgot               bool          // nothing is left to remove; what this call buries is left for the next
+	took                 time.Duration // how long the last transaction had the file
+}
+
+// next is one transaction. It returns how many records it worked on: none when none is left.
+func (run *sweeping) next(ctx context.Context, limit int) (n int, err error) {
 	var began time.Time
-	err = k.store.write(ctx, "sweep", func(ctx context.Context, tx *sql.Tx) error {
+	forgot := run.forgot
+	err = run.keys.store.write(ctx, "sweep", func(ctx context.Context, tx *sql.Tx) error {
 		began = time.Now()
-		t, err := k.store.instant(ctx, tx, "sweep")
+		t, err := run.keys.store.instant(ctx, tx, "sweep")
 		if err != nil {
 			return err
 		}
-		before := t.now - micros(tombstone)
-		if n, err = t.forget(ctx, idempotency.Tombstone, before, before, limit); err != nil {
-			return err
+		if !forgot {
+			if n, err = run.forget(ctx, t, limit); err != nil {
+				return err
+			}
+			forgot = n < limit
 		}
-		before = t.now - micros(retention)
-		free, err := t.forget(ctx, idempotency.Free, before, math.MaxInt64, limit-n)
-		if err != nil {
-			return err
-		}
-		n += free
-		buried, err := t.bury(ctx, before, limit-n)
+		buried, err := t.bury(ctx, t.now-run.retention, limit-n)
 		if err != nil {
 			return err
 		}
@@ -62,9 +66,21 @@ func (k Keys) sweep(ctx context.Context, retention, tombstone time.Duration, lim
 		return t.keep(ctx)
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	return n, time.Since(began), nil
+	run.forgot, run.took = forgot, time.Since(began)
+	return n, nil
+}
+
+// forget removes tombstones and free records whose time is over.
+func (run *sweeping) forget(ctx context.Context, t *instant, limit int) (int, error) {
+	before := t.now - run.tombstone
+	n, err := t.forget(ctx, idempotency.Tombstone, before, before, limit)
+	if err != nil {
+		return 0, err
+	}
+	free, err := t.forget(ctx, idempotency.Free, t.now-run.retention, math.MaxInt64, limit-n)
+	return n + free, err
 }
 
 // forget removes records of a state that were last changed at before or earlier, and whose keys were made

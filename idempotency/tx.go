@@ -78,6 +78,7 @@ type txCall[Tx any] struct {
 
 	answer    Response // what fn answered, in the last try
 	refused   bool     // and that it was a refusal
+	ran       bool     // fn was started, in any try
 	committed bool     // fn succeeded in the last try: an error is one of the commit
 	unknown   error    // of a try whose commit may have happened
 }
@@ -123,6 +124,7 @@ func (t *txCall[Tx]) try(ctx context.Context) (Claimed, error) {
 
 func (t *txCall[Tx]) run(ctx context.Context, tx Tx) (Response, error) {
 	defer t.keys.flights.start(t.attempt.Request)()
+	t.ran = true
 	r, err := t.fn(ctx, tx)
 	if err != nil {
 		return Response{}, err
@@ -142,6 +144,9 @@ func (t *txCall[Tx]) event() string {
 
 // failed is what the caller gets when no try came through.
 func (t *txCall[Tx]) failed(ctx context.Context, err error) error {
+	if !t.ran && !refused(err) {
+		return &UnavailableError{Cause: err}
+	}
 	if t.unknown != nil && !errors.Is(err, fifty.ErrUnknownOutcome) {
 		err = errors.Join(t.unknown, err)
 	}

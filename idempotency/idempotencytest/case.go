@@ -40,7 +40,7 @@ func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store) []testCase
 	var all []testCase
 	for _, group := range [][]claim{
 		claimCases, expiryCases, completeCases, answerCases, batchCases, neighbourCases, raceCases, doCases,
-		letGoCases, stepCases, stepRaceCases, doStepsCases,
+		letGoCases, stepCases, stepRaceCases, doStepsCases, sweepCases, sweepRaceCases,
 	} {
 		for _, c := range group {
 			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {

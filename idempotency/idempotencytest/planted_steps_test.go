@@ -143,3 +143,49 @@ func TestEachPlantedFaultOfStepsIsCaught(t *testing.T) {
 		})
 	}
 }
+
+// plantedSweeps is likewise for sweeps.
+var plantedSweeps = []struct {
+	fault fault
+	by    string
+}{
+	{floorReadEarly, "in every order a key whose tombstone is being removed keeps it, or gets a higher token"},
+	{floorReadEarly, "in every order one of two claims wins a key that is being removed, with a higher token"},
+	{floorReadEarly, "in every order a free key that is claimed is not swept away"},
+	{floorRaisedLate, "in every order a key whose tombstone is being removed keeps it, or gets a higher token"},
+	{floorRaisedLate, "in every order a free key that is claimed is not swept away"},
+	{floorForgotten, "a key whose record was removed is new, without steps, and has a higher token"},
+	{floorForgotten, "in every order a key whose tombstone is being removed keeps it, or gets a higher token"},
+	{retentionForAll, "what is not old enough is not swept"},
+	{retentionFromClaim, "a record is swept at the instant that the store's clock says, counted from its end"},
+	{tombstoneAnew, "a record is swept at the instant that the store's clock says, counted from its end"},
+	{madeIgnored, "the tombstone of a key that was made ahead stays until its window covers it"},
+	{sweepCountsChosen, "in every order two sweeps count nothing twice"},
+	{limitIgnored, "a sweep works on no more records than it may, and counts what it did"},
+	{limitOfEachKind, "a sweep works on no more records than it may, and counts what it did"},
+	{freeStays, "a record is swept at the instant that the store's clock says, counted from its end"},
+	{freeBuried, "what is not old enough is not swept"},
+	{sweepsExpired, "what is in flight or unknown is never swept"},
+	{sweepsInFlight, "what is in flight or unknown is never swept"},
+	{sweepsUnknown, "what is in flight or unknown is never swept"},
+	{sweepsBlindly, "in every order a free key that is claimed is not swept away"},
+	{doneDeleted, "an answer that is kept no longer leaves a tombstone, without answer and steps"},
+	{stepsOutlive, "a key whose record was removed is new, without steps, and has a higher token"},
+	{answerBuried, "an answer that is kept no longer leaves a tombstone, without answer and steps"},
+	{stepsBuried, "an answer that is kept no longer leaves a tombstone, without answer and steps"},
+	{intentForgotten, "a tombstone answers every arrival that its key has expired"},
+	{completesBlindly, "a tombstone is claimed by nobody, and nothing brings its answer back"},
+	{stepAnyState, "a tombstone is claimed by nobody, and nothing brings its answer back"},
+	{contextIgnored, "a sweep that was called off before it began changed nothing"},
+}
+
+func TestEachPlantedFaultOfSweepsIsCaught(t *testing.T) {
+	for _, tc := range plantedSweeps {
+		t.Run(string(tc.fault)+"/"+tc.by, func(t *testing.T) {
+			newStore, f := with(tc.fault)
+			if caught := idempotencytest.Catch(t, newStore, f, tc.by); len(caught) != 1 || caught[0] != tc.by {
+				t.Errorf("the fault went unnoticed; caught by %q", caught)
+			}
+		})
+	}
+}

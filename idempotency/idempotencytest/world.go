@@ -23,6 +23,8 @@ const (
 	patience   = 10 * time.Second     // for what must happen; it is never waited out unless it doesn't
 	few        = 2                    // interruptions in the orders of a race that has too many of them
 
+	settling   = time.Second      // the same where no time must pass
+
 	owner = "conformance-host/42" // of every attempt
 )
 
@@ -189,10 +191,26 @@ func (w *world) pass(d time.Duration) {
 	w.until("a record grows older", func() bool { return w.find(witness.Request).Age >= d })
 }
 
+// now is about the time of the store's clock.
+func (w *world) now() time.Time {
+	w.Helper()
+	switch {
+	case w.f.Now != nil:
+		return w.f.Now()
+	case w.f.Advance != nil:
+		w.Fatalf("Features.Now is wanted with Features.Advance")
+	}
+	return time.Now()
+}
+
 // until asks again and again until yes, and ends the case when that takes too long.
 func (w *world) until(what string, yes func() bool) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	limit := patience
+	if w.f.Advance != nil {
+		limit = settling // a clock that is moved brings nothing about by itself
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
 	ticker := time.NewTicker(expiryPoll)
 	defer ticker.Stop()

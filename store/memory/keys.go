@@ -209,7 +209,7 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 func (s *Store) put(e *entry, rec *stored) {
 	e.rec = rec
 	if rec.State == idempotency.Done || rec.State == idempotency.Free {
-		s.due = append(s.due, idOf(rec.Request))
+		s.due.add(turn{id: idOf(rec.Request), rec: rec.changed, at: rec.changed})
 	}
 }
 

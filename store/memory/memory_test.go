@@ -40,7 +40,7 @@ func TestMemoryKeepsTheContractOfKeys(t *testing.T) {
 	newStore := func(_ testing.TB, hook idempotencytest.Hook) idempotency.Store {
 		return memory.NewHooked(memory.Config{Now: c.Now}, hook).Keys()
 	}
-	idempotencytest.Run(t, newStore, idempotencytest.Features{Advance: c.advance})
+	idempotencytest.Run(t, newStore, idempotencytest.Features{Advance: c.advance, Now: c.Now})
 }
 
 func TestMemoryKeepsTheContractOfKeysInTransactions(t *testing.T) {
@@ -68,7 +68,7 @@ func TestMemoryKeepsTheContractOfKeysInTransactions(t *testing.T) {
 			},
 		}
 	}
-	idempotencytest.RunTx(t, newTx, idempotencytest.Features{Advance: c.advance})
+	idempotencytest.RunTx(t, newTx, idempotencytest.Features{Advance: c.advance, Now: c.Now})
 }
 
 func TestOnCommitRunsOnceAtCommitAndNeverAfterARollback(t *testing.T) {

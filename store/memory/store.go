@@ -23,9 +23,9 @@ type Store struct {
 
 	mu         sync.Mutex
 	keys       map[keyID]*entry
-	due        []keyID // done or free, in the order in which they came to be
-	buried     []keyID // tombstones, likewise
-	tokenFloor int64   // no key that was removed had a higher token
+	due        queue // done or free
+	buried     queue // tombstones
+	tokenFloor int64 // no key that was removed had a higher token
 	decisions  map[keyID][]idempotency.Decision
 	secrets    map[string][]byte
 }

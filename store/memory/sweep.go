@@ -2,10 +2,34 @@ package memory
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
 )
+
+// looksPerLimit bounds the turns that one sweep looks at, in multiples of what it may sweep: most of those
+// that it drops belong to keys that were claimed anew.
+const looksPerLimit = 10
+
+// queue is the records that a sweep will come to, in the order in which their time begins.
+type queue []turn
+
+// turn is a record's place in a queue. It is void once the record has changed since.
+type turn struct {
+	id  keyID
+	rec time.Time // when the record changed
+	at  time.Time // when its time begins
+}
+
+// add puts t in its place, nearly always the last.
+func (q *queue) add(t turn) {
+	i := len(*q)
+	for i > 0 && (*q)[i-1].at.After(t.at) {
+		i--
+	}
+	*q = slices.Insert(*q, i, t)
+}
 
 // Sweep drops answers and removes tombstones; see idempotency.Store.
 func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error) {
@@ -16,51 +40,57 @@ func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, lim
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	// The queues are in the order of time: behind the first that is not due, nothing is.
-	for steps := 0; steps < limit && len(s.buried) > 0 && s.dig(now.Add(-tombstone), &removed); steps++ {
-	}
-	for steps := 0; steps < limit && removed < limit && len(s.due) > 0 && s.drop(now.Add(-retention), &removed); steps++ {
-	}
+	removed = s.sweep(&s.buried, isBuried, now.Add(-tombstone), limit, s.remove)
+	removed += s.sweep(&s.due, isEnded, now.Add(-retention), limit-removed, s.drop)
 	return removed, nil
 }
 
-// dig removes the first tombstone if it is not from after before; it returns false when it is. The store is
-// locked, as for drop.
-func (s *Store) dig(before time.Time, removed *int) bool {
-	id := s.buried[0]
-	e := s.keys[id]
-	if e != nil && e.tx == nil && e.rec.State == idempotency.Tombstone {
-		if e.rec.changed.After(before) || e.rec.made.After(before) {
-			return false
+// sweep acts on at most limit records of a queue whose time began no later than before: behind the first
+// that is not due, nothing is. A key that a transaction is at work on keeps its place. The store is locked.
+func (s *Store) sweep(
+	q *queue, due func(idempotency.State) bool, before time.Time, limit int, act func(id keyID, e *entry),
+) (swept int) {
+	looks := 0
+	var kept queue
+	for ; looks < min(len(*q), looksPerLimit*limit) && swept < limit; looks++ {
+		t := (*q)[looks]
+		if t.at.After(before) {
+			break
 		}
-		s.remove(id, e)
-		*removed++
+		e := s.keys[t.id]
+		switch {
+		case e == nil || e.rec == nil || !due(e.rec.State) || !e.rec.changed.Equal(t.rec): // void
+		case e.tx != nil:
+			kept = append(kept, t)
+		default:
+			act(t.id, e)
+			swept++
+		}
 	}
-	s.buried = s.buried[1:]
-	return true
+	*q = (*q)[looks:]
+	if len(kept) > 0 {
+		*q = slices.Concat(kept, *q)
+	}
+	return swept
 }
 
-// drop turns the first record that is done into a tombstone, or removes it if it is free.
-func (s *Store) drop(before time.Time, removed *int) bool {
-	id := s.due[0]
-	e := s.keys[id]
-	switch {
-	case e == nil || e.tx != nil: // removed, or claimed by a transaction, which puts it in the queue again
-	case e.rec.State != idempotency.Done && e.rec.State != idempotency.Free: // claimed anew
-	case e.rec.changed.After(before):
-		return false
-	case e.rec.State == idempotency.Free:
+func isEnded(s idempotency.State) bool  { return s == idempotency.Done || s == idempotency.Free }
+func isBuried(s idempotency.State) bool { return s == idempotency.Tombstone }
+
+// drop turns a record that is done into a tombstone, and removes one that is free.
+func (s *Store) drop(id keyID, e *entry) {
+	if e.rec.State == idempotency.Free {
 		s.remove(id, e)
-		*removed++
-	default:
-		buried := *e.rec
-		buried.State, buried.Response, buried.Steps = idempotency.Tombstone, idempotency.Response{}, nil
-		e.rec = &buried
-		s.buried = append(s.buried, id)
-		*removed++
+		return
 	}
-	s.due = s.due[1:]
-	return true
+	buried := *e.rec
+	buried.State, buried.Response, buried.Steps = idempotency.Tombstone, idempotency.Response{}, nil
+	e.rec = &buried
+	at := buried.changed
+	if buried.made.After(at) {
+		at = buried.made
+	}
+	s.buried.add(turn{id: id, rec: buried.changed, at: at})
 }
 
 // remove forgets a key but for its token: who claims it anew gets a higher one.

@@ -14,6 +14,7 @@ import (
 type owner struct {
 	rec  Record
 	beat *beat
+	sent time.Time // when the claim went out, by this host's monotonic clock
 }
 
 // work runs fn under the claim, which was sent at began, and records what became of it.
@@ -37,7 +38,7 @@ func (k *Keys) work(
 			k.dropped(detached, rec, began)
 		}
 	}()
-	response, err := fn(run, owner{rec, beat})
+	response, err := fn(run, owner{rec, beat, began})
 	returned = true
 
 	return k.finish(ctx, rec, began, response, err)

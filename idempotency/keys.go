@@ -221,6 +221,13 @@ func (k *Keys) Find(ctx context.Context, scope, key string) (Record, error) {
 	return rec, nil
 }
 
+// Replay is what a duplicate of rec's request gets, without asking for the key: the kept answer, opened or
+// rebuilt, with Replayed set, or one of the errors of Do. A key that is free, or whose work may be resumed, is
+// an ErrInFlight. rec is one that Find returned.
+func (k *Keys) Replay(ctx context.Context, rec Record) (Result, error) {
+	return k.answer(ctx, rec.Request, rec)
+}
+
 // anyFingerprint is of a version that can't be compared, so it matches all.
 const anyFingerprint Fingerprint = "\x00any"
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/retry"
@@ -26,6 +27,7 @@ type Steps struct {
 	ctx   context.Context // the work's values; saving a step is never cancelled
 	rec   Record
 	beat  *beat
+	sent  time.Time             // when this run's claim went out
 	known map[string]StepRecord // what earlier runs left
 	begun map[string]bool       // in this run
 	held  *heldError            // by a step whose outcome nobody can tell
@@ -112,6 +114,12 @@ func StepOnce[T any](
 	}
 	return zero, err
 }
+
+// Age is how long ago the key was first claimed, by whichever owner: by the store's clock up to this run's
+// claim, and by this host's since. It is never too small, but for a host whose clock stands still while it
+// sleeps. A peer remembers the key of a step for some time only: compare its window with the Age now, less
+// that of the first sending, which a step before it can keep.
+func (s *Steps) Age() time.Duration { return s.rec.Age + time.Since(s.sent) }
 
 // StepKey is the key that a step passes downstream: the same for every run of this step of this intent, on
 // any host, and no other's. 43 characters of base64url.
@@ -220,7 +228,7 @@ func (k *Keys) DoSteps(ctx context.Context, req Request, fn func(ctx context.Con
 	a.Resume = true
 	return k.do(ctx, a, func(run context.Context, o owner) (Response, error) {
 		s := &Steps{
-			keys: k, ctx: context.WithoutCancel(ctx), rec: o.rec, beat: o.beat,
+			keys: k, ctx: context.WithoutCancel(ctx), rec: o.rec, beat: o.beat, sent: o.sent,
 			known: make(map[string]StepRecord, len(o.rec.Steps)), begun: map[string]bool{},
 		}
 		for _, step := range o.rec.Steps {

@@ -40,7 +40,7 @@ func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store) []testCase
 	var all []testCase
 	for _, group := range [][]claim{
 		claimCases, expiryCases, completeCases, answerCases, batchCases, neighbourCases, raceCases, doCases,
-		letGoCases, stepCases, stepRaceCases, doStepsCases, sweepCases, sweepRaceCases,
+		letGoCases, stepCases, stepRaceCases, doStepsCases, windowCases, sweepCases, sweepRaceCases,
 	} {
 		for _, c := range group {
 			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {
@@ -55,7 +55,7 @@ func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store) []testCase
 func txCases[Tx any](newTx func(tb testing.TB, hook Hook) TxHarness[Tx]) []testCase {
 	var all []testCase
 	for _, group := range [][]txClaim[Tx]{
-		txnCases[Tx](), inTxCases[Tx](), doTxCases[Tx](), txRaceCases[Tx](),
+		txnCases[Tx](), inTxCases[Tx](), doTxCases[Tx](), txRaceCases[Tx](), txWindowCases[Tx](),
 	} {
 		for _, c := range group {
 			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {

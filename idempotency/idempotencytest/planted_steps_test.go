@@ -38,6 +38,7 @@ const (
 	windowIgnored       fault = "a time-ordered key has no window"
 	windowOfNewOnly     fault = "a free key has no window"
 	windowApartFromTx   fault = "a claim in a transaction has no window"
+	windowOfAll         fault = "a takeover has a window"
 	windowByHost        fault = "the host's clock decides about the window"
 	windowFailsAll      fault = "one key outside its window fails the batch"
 )
@@ -144,7 +145,7 @@ func TestEachPlantedFaultOfStepsIsCaught(t *testing.T) {
 	}
 }
 
-// plantedSweeps is likewise for sweeps.
+// plantedSweeps is likewise for windows and sweeps.
 var plantedSweeps = []struct {
 	fault fault
 	by    string
@@ -163,6 +164,14 @@ var plantedSweeps = []struct {
 	{sweepCountsChosen, "in every order two sweeps count nothing twice"},
 	{limitIgnored, "a sweep works on no more records than it may, and counts what it did"},
 	{limitOfEachKind, "a sweep works on no more records than it may, and counts what it did"},
+	{windowIgnored, "a new key outside its window is refused, and leaves nothing"},
+	{windowIgnored, "Do runs a time-ordered key within its window only, and replays it whatever the window"},
+	{windowOfNewOnly, "a free key outside its window is refused, and stays free"},
+	{windowOfAll, "a record answers whatever the window says"},
+	{windowByHost, "a new key within its window is claimed"},
+	{windowByHost, "a window is as wide as the store's clock says"},
+	{windowFailsAll, "one key outside its window fails no other of its batch"},
+	{windowFailsAll, "a new key outside its window is refused, and leaves nothing"},
 	{freeStays, "a record is swept at the instant that the store's clock says, counted from its end"},
 	{freeBuried, "what is not old enough is not swept"},
 	{sweepsExpired, "what is in flight or unknown is never swept"},
@@ -179,7 +188,7 @@ var plantedSweeps = []struct {
 	{contextIgnored, "a sweep that was called off before it began changed nothing"},
 }
 
-func TestEachPlantedFaultOfSweepsIsCaught(t *testing.T) {
+func TestEachPlantedFaultOfWindowsAndSweepsIsCaught(t *testing.T) {
 	for _, tc := range plantedSweeps {
 		t.Run(string(tc.fault)+"/"+tc.by, func(t *testing.T) {
 			newStore, f := with(tc.fault)

@@ -21,6 +21,7 @@ const (
 	txLocksNothing     fault = "a transaction's claim is a look"
 	duplicateWaits     fault = "a duplicate waits for the transaction"
 	toldAsExpired      fault = "a duplicate is told that the transaction has expired"
+	freeForgotten      fault = "a sweep that met a transaction's key never comes back to it"
 	locksIgnored       fault = "a completion does not heed the transaction that took over"
 	rollbackDeletes    fault = "a rollback deletes the record that was there"
 	undoIgnored        fault = "what a refusal or an error did is not undone"
@@ -58,6 +59,19 @@ var plantedTx = []struct {
 	{fingerprintIgnored, "InTx leaves alone what another owner holds or has decided"},
 	{duplicateWaits, "a duplicate of an InTx at work is told at once, or waits and gets the answer"},
 	{toldAsExpired, "a duplicate of an InTx at work is told at once, or waits and gets the answer"},
+	{duplicateWaits, "a DoTx during an InTx is told at once, or waits and gets the answer"},
+	{duplicateWaits, "a Do during an InTx is told at once, or waits and gets the answer"},
+	{claimTxWaits, "a DoTx during an InTx is told at once, or waits and gets the answer"},
+	{windowIgnored, "InTx does not run for a key outside its window, and ClaimTx refuses it"},
+	{windowApartFromTx, "InTx does not run for a key outside its window, and ClaimTx refuses it"},
+	{windowApartFromTx, "InTx and DoTx run a time-ordered key within its window only"},
+	{windowOfNewOnly, "InTx does not run for a key outside its window, and ClaimTx refuses it"},
+	{windowFailsAll, "InTx does not run for a key outside its window, and ClaimTx refuses it"},
+	{answerBuried, "a key that expired is not run in a transaction"},
+	{sweepsBlindly, "in every order an InTx on a free key and a sweep leave its effect, its answer and a higher token"},
+	{floorReadEarly, "in every order an InTx on a free key and a sweep leave its effect, its answer and a higher token"},
+	{floorRaisedLate, "in every order an InTx on a free key and a sweep leave its effect, its answer and a higher token"},
+	{freeForgotten, "in every order an InTx that fails leaves a free key to the sweep"},
 	{locksIgnored, "in every order a takeover by InTx and the old owner's late result exclude each other"},
 	{rollbackDeletes, "InTx that is rolled back leaves the key as it was"},
 	{rollbackDeletes, "DoTx leaves the key as it was when the caller rolls back"},

@@ -56,7 +56,9 @@ func (s *reference) chooseDue(retained, buried time.Time, limit int) []rowID {
 	var chosen []rowID
 	kinds := map[idempotency.State]int{}
 	for k, r := range s.rows {
-		if !s.heldBy(k, nil) && s.due(r, retained, buried) {
+		if s.heldBy(k, nil) {
+			s.passedBy[k] = r
+		} else if s.due(r, retained, buried) && !(s.has(freeForgotten) && s.passedBy[k] == r) {
 			chosen = append(chosen, k)
 		}
 	}

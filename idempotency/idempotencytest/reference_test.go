@@ -30,14 +30,15 @@ type reference struct {
 	bench *bench
 	fault fault
 
-	mu      sync.Mutex
-	changed *sync.Cond // a lock was let go
-	rows    map[rowID]*row
-	locks   map[rowID]*refTx
-	effects map[string]int
-	floor   int64                              // no row that was deleted had a higher token
-	orphans map[rowID][]idempotency.StepRecord // steps whose row was deleted: only a fault leaves any
-	audit   map[rowID][]idempotency.Decision
+	mu       sync.Mutex
+	changed  *sync.Cond // a lock was let go
+	rows     map[rowID]*row
+	locks    map[rowID]*refTx
+	effects  map[string]int
+	floor    int64                              // no row that was deleted had a higher token
+	orphans  map[rowID][]idempotency.StepRecord // steps whose row was deleted: only a fault leaves any
+	audit    map[rowID][]idempotency.Decision
+	passedBy map[rowID]*row // rows that a sweep found locked
 }
 
 type rowID struct{ scope, key string }
@@ -98,6 +99,7 @@ func newReference(hook idempotencytest.Hook, b *bench, f fault) *reference {
 		hook: hook, bench: b, fault: f,
 		rows: map[rowID]*row{}, locks: map[rowID]*refTx{}, effects: map[string]int{},
 		orphans: map[rowID][]idempotency.StepRecord{}, audit: map[rowID][]idempotency.Decision{},
+		passedBy: map[rowID]*row{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	return s
@@ -364,7 +366,7 @@ func (s *reference) take(k rowID, a idempotency.Attempt, seen idempotency.Record
 	if !still {
 		return idempotency.Claimed{}, false, nil
 	}
-	if r.State == idempotency.Free {
+	if r.State == idempotency.Free || s.has(windowOfAll) {
 		if err := s.checkWindow(a, tx, "take"); err != nil {
 			return s.refused(err)
 		}

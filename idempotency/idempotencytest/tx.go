@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/txn"
 )
 
 func inTxCases[Tx any]() []txClaim[Tx] {
@@ -19,7 +20,29 @@ func inTxCases[Tx any]() []txClaim[Tx] {
 		{"InTx that is rolled back leaves the key as it was", (*txWorld[Tx]).leavesTheKeyAsItWas},
 		{"InTx whose context ends leaves effect and answer or neither", (*txWorld[Tx]).leavesBothOrNeitherWhenTheContextEnds},
 		{"InTx that is sent again after its commit does not run, and finds its answer", (*txWorld[Tx]).findsItsAnswerWhenSentAgain},
-		{"a duplicate of an InTx at work is told at once, or waits and gets the answer", (*txWorld[Tx]).duringWork},
+		{"a duplicate of an InTx at work is told at once, or waits and gets the answer", func(w *txWorld[Tx]) {
+			keys, req := w.newTxKeys(), w.request()
+			w.duringWork(keys, req, func(ctx context.Context) (idempotency.Result, error) { return keys.InTx(ctx, req, w.never) })
+		}},
+		{"a DoTx during an InTx is told at once, or waits and gets the answer", func(w *txWorld[Tx]) {
+			keys, req := w.newTxKeys(), w.request()
+			w.duringWork(keys, req, func(ctx context.Context) (res idempotency.Result, err error) {
+				err = w.transact(ctx, txn.Options{}, func(ctx context.Context, tx Tx) error {
+					res, err = keys.DoTx(ctx, tx, req, w.never)
+					return err
+				})
+				return res, err
+			})
+		}},
+		{"a Do during an InTx is told at once, or waits and gets the answer", func(w *txWorld[Tx]) {
+			keys, req := w.newTxKeys(), w.request()
+			w.duringWork(keys, req, func(ctx context.Context) (idempotency.Result, error) {
+				return keys.Do(ctx, req, func(context.Context) (idempotency.Response, error) {
+					w.Errorf("Do ran; it must not")
+					return idempotency.Response{}, errWork
+				})
+			})
+		}},
 		{"InTx leaves alone what another owner holds or has decided", (*txWorld[Tx]).leavesOthersKeysAlone},
 		{"InTx gives every later arrival its answer", (*txWorld[Tx]).answersAllByInTx},
 		{"InTx undoes a refused work and keeps the refusal", (*txWorld[Tx]).keepsARefusalOfInTx},
@@ -235,9 +258,11 @@ func (w *txWorld[Tx]) commitsTogether() {
 	}
 }
 
-// duringWork sends a duplicate while the first arrival is inside its function.
-func (w *txWorld[Tx]) duringWork() {
-	keys, req := w.newTxKeys(), w.request()
+// duringWork sends a duplicate of req while its first arrival is inside its function.
+func (w *txWorld[Tx]) duringWork(
+	keys *idempotency.TxKeys[Tx], req idempotency.Request, again func(ctx context.Context) (idempotency.Result, error),
+) {
+	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -268,7 +293,7 @@ func (w *txWorld[Tx]) duringWork() {
 		w.Fatalf("the first arrival got %v before it ran", got.err)
 	}
 	go func() {
-		res, err := keys.InTx(ctx, req, w.never)
+		res, err := again(ctx)
 		second <- result{res, err}
 	}()
 	if w.f.DuplicateWaits == "" {

@@ -23,7 +23,7 @@ const (
 	patience   = 10 * time.Second     // for what must happen; it is never waited out unless it doesn't
 	few        = 2                    // interruptions in the orders of a race that has too many of them
 
-	settling   = time.Second      // the same where no time must pass
+	settling = time.Second // the same where no time must pass
 
 	owner = "conformance-host/42" // of every attempt
 )

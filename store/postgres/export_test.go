@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"strings"
 )
 
@@ -26,6 +27,16 @@ func (s *Store[Tx]) LockNumber(scope, key string) int64 { return s.lockNumber(sc
 
 // LockNumberSQL is the same of the columns scope and key, as a sweep makes it.
 func LockNumberSQL(schema string) string { return strings.ReplaceAll(lockNumberSQL, "{name}", schema) }
+
+// MigrationsUpTo are the statements that make the tables of an earlier version.
+func MigrationsUpTo(version int) []string {
+	sql := statementsFor("fifty")
+	all := []string{sql.migrationsSchema.text, sql.migrationsCreate.text}
+	for _, m := range migrations()[:version] {
+		all = append(all, m.in("fifty"), fmt.Sprintf("insert into fifty.migrations values (%d, '%s', %d)", m.version, m.name, m.oldest))
+	}
+	return all
+}
 
 // Newest is the version of the tables that this program knows.
 func Newest() int { return len(migrations()) }

@@ -264,7 +264,8 @@ on conflict do nothing
 
 const settingsSQL = `
 select current_setting('synchronous_commit'), current_setting('fsync'),
-       current_setting('full_page_writes'), pg_is_in_recovery()
+       current_setting('full_page_writes'), pg_is_in_recovery(),
+       current_setting('default_transaction_read_only') = 'on'
 `
 
 // Read from the catalog's tables, not by to_regclass: that asks the session's cache, which may not have

@@ -155,18 +155,22 @@ func TestTheLastAnswerComesAsItIsWhenTheAttemptsAreUsedUp(t *testing.T) {
 
 func TestAnAnswerAboutItsAttemptDoesNotHideThatAnEarlierOneMayHaveTakenEffect(t *testing.T) {
 	for name, last := range map[string]fault{
-		"429":               says(429, "Retry-After: 3600"),
-		"401":               says(401),
-		"407":               says(407),
-		"store-unavailable": tells("store-unavailable", 503, time.Hour),
-		"scope-missing":     tells("scope-missing", 401, 0),
+		"429":                says(429, "Retry-After: 3600"),
+		"401":                says(401),
+		"407":                says(407),
+		"store-unavailable":  tells("store-unavailable", 503, time.Hour),
+		"scope-missing":      tells("scope-missing", 401, 0),
+		"key-missing":        tells("key-missing", 400, 0), // something on the way took it out
+		"key-invalid":        tells("key-invalid", 400, 0),
+		"method-not-allowed": tells("method-not-allowed", 405, 0),
+		"body-too-large":     tells("body-too-large", 413, 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, idempotencyhttp.Config{}, charge)
 			n := newNetwork(t, s, retry.Policy{}, replyLost, last)
 			resp, err := n.post(t.Context(), strings.NewReader(charge500))
 			key := wantUnknown(t, resp, err)
-			if answer, ok := errors.AsType[*idempotencyhttp.AnswerError](err); !ok || answer.Status < 401 {
+			if answer, ok := errors.AsType[*idempotencyhttp.AnswerError](err); !ok || answer.Status < 400 {
 				t.Fatalf("got %v, want the last answer in it", err)
 			}
 			if sent := n.wantArrivals(2); sent != key {

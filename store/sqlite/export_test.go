@@ -30,6 +30,9 @@ func (c Config) WithPragma(pragma string) Config {
 	return c
 }
 
+// Waiting is how many callers wait for their turn at the writer.
+func (s *Store) Waiting() int { return int(s.turn.waiting.Load()) }
+
 // Edit returns a copy in which old, a part of the statement's text that is there once, is replaced. It is
 // how a test breaks the SQL that is shipped.
 func (s Statements) Edit(tb testing.TB, name, old, replacement string) Statements {

@@ -80,7 +80,7 @@ type Store struct {
 	sql   *statements
 	clock *clock
 
-	turn     turn      // of this process at the writer
+	turn     *turn     // of this process at the writer
 	writer   *sql.DB   // one connection
 	readers  *sql.DB   // of Find
 	db       *sql.DB   // the caller's

@@ -34,9 +34,15 @@ import (
 // same. p.Retryable can forbid more, and finds such an answer in its error as an *AnswerError. p.Idempotent
 // is ignored.
 //
+// A 500, 502 or 504 says as little as a broken connection of what was done. Under a key that the service
+// honours a repeat of it is as safe: work that was rolled back runs now, a failure that was kept is replayed,
+// and a key that is held answers unresolved, which tells more than the failure did.
+//
 // Every attempt sends the same bytes: by GetBody, which http.NewRequest sets for the usual bodies, or from
 // memory. A body without GetBody is read to its end before anything is sent; one above TransportBodyMax is
-// sent once.
+// sent once. An answer to a request with a key is read whole before it is returned, if it says its length
+// and that is within TransportBodyMax: so one that breaks off is asked for again. Any other is passed on as
+// it comes, and whoever reads it sees it break.
 //
 // base may also send a request again by itself. http.Transport does so for one with a key when a connection
 // that it kept turns out dead, and doesn't tell (H1). Under the key that is harmless as well.

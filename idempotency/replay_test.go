@@ -21,6 +21,9 @@ func TestReplayOfARecordIsWhatADuplicateGets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if id := rec.Response.SealedWith(); id != "2026" {
+		t.Errorf("sealed with %q", id)
+	}
 	res, err := keys.Replay(t.Context(), rec)
 	if err != nil || !res.Replayed || !reflect.DeepEqual(res.Response, secret()) {
 		t.Errorf("done: %+v, %v", res, err)

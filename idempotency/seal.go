@@ -121,6 +121,22 @@ func (r *Ring) openResponse(req Request, res Response) (Response, error) {
 	return res, nil
 }
 
+// SealedWith is the ID of the key that sealed a response as a store has it, or "" when it is in the clear.
+func (r Response) SealedWith() string {
+	if under := r.Header[sealedUnder]; len(under) == 1 {
+		return under[0]
+	}
+	return ""
+}
+
+// SealedWith is the ID of the key that sealed the step's result, or "" when it is in the clear.
+func (r StepRecord) SealedWith() string {
+	if len(r.Result) < 2 || r.Result[0] != 0 || len(r.Result) < 2+int(r.Result[1]) {
+		return ""
+	}
+	return string(r.Result[2 : 2+int(r.Result[1])])
+}
+
 // sealStep returns a step's result sealed: a NUL, which no JSON begins with, the length of the key's ID in a
 // byte, the ID, and the sealed text.
 func (r *Ring) sealStep(req Request, name string, result []byte) []byte {

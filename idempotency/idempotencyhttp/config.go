@@ -69,6 +69,16 @@ type Config struct {
 	// every answer without a Content-Length. Defaults to false: the first Flush starts streaming.
 	IgnoreFlush bool
 
+	// Steps runs the handler under Keys.DoSteps, so that a request that broke off is resumed: see Middleware,
+	// whose keys must then be a StepDoer. The handler finds its steps with idempotency.StepsFrom. Middleware
+	// only. Defaults to false.
+	Steps bool
+
+	// Status answers a duplicate of a request that is at work with 202 Accepted instead of 409: its Location
+	// is the path that Status returns, where a StatusHandler tells what becomes of the request. An empty path
+	// leaves it at 409. Middleware only. Defaults to none.
+	Status func(req idempotency.Request) (path string)
+
 	// Observer sees the events that doc.go lists. Defaults to none.
 	Observer fifty.Observer
 }
@@ -87,6 +97,12 @@ const (
 // Doer is what Middleware needs: *idempotency.Keys and *idempotency.TxKeys are ones.
 type Doer interface {
 	Do(ctx context.Context, req idempotency.Request, fn func(ctx context.Context) (idempotency.Response, error)) (idempotency.Result, error)
+}
+
+// StepDoer is what Middleware needs with Config.Steps: *idempotency.Keys and *idempotency.TxKeys are ones.
+type StepDoer interface {
+	Doer
+	DoSteps(ctx context.Context, req idempotency.Request, fn func(ctx context.Context, s *idempotency.Steps) (idempotency.Response, error)) (idempotency.Result, error)
 }
 
 // filled returns c with its defaults. It panics on a fault, which is one of the program's set-up.

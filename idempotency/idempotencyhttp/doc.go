@@ -29,6 +29,11 @@
 // is told not-replayable. A client that leaves stops nothing, not even an answer that is being streamed to
 // it.
 //
+// # While it is at work
+//
+// A duplicate gets 409, in-flight. With Config.Wait of the keys it waits first; with [Config.Status] it gets the
+// same problem with 202 and a Location, where [StatusHandler] tells the caller how it stands.
+//
 // Everything that is answered in the handler's place is a [Problem]; docs/problems.md says for each whether
 // anything was run and what the client should do.
 //
@@ -41,6 +46,7 @@
 //
 //   - config.go: Config; keep.go: what becomes of an answer, and what a handler can ask of its request
 //   - middleware.go: Middleware and the course of a request; intx.go: InTx
+//   - status.go: where a client sees what became of a request that was accepted
 //   - key.go, body.go, fingerprint.go: what a request says of its intent
 //   - recorder.go, header.go: the answer, held back, sent and replayed
 //   - problem.go: what clients are told instead; problemfrom.go: how they read it

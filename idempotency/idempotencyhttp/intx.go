@@ -9,7 +9,8 @@ import (
 
 // InTx serves requests whose work is a write to the database of the keys, by TxKeys.InTx: h writes through
 // tx, and the work and its answer are committed together or not at all. Nothing is sent before the commit.
-// It panics when cfg has no Scope or a negative bound, or says Pass: without a key there is no transaction.
+// It panics when cfg has no Scope or a negative bound, says Pass, since without a key there is no transaction, or
+// has what is for Middleware only.
 //
 // The answer decides. Stored with a status below 400 it is committed with the work; stored with any other,
 // it is a refusal: the work is rolled back and the answer kept. A Freed or Failed one rolls everything back
@@ -27,6 +28,9 @@ func InTx[Tx any](keys *idempotency.TxKeys[Tx], cfg Config, h func(w http.Respon
 	}
 	if cfg.NoKey == Pass {
 		panic("idempotencyhttp: InTx: Config.NoKey is Pass, but without a key there is no transaction to run the handler in")
+	}
+	if cfg.Steps || cfg.Status != nil {
+		panic("idempotencyhttp: InTx: Config.Steps and Config.Status are for Middleware: a transaction is not resumed, and nobody sees its key before it ends")
 	}
 	g := &guard{cfg: cfg.filled("InTx"), whole: true}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

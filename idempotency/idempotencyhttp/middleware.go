@@ -13,11 +13,16 @@ import (
 )
 
 // Middleware makes a handler take effect once per key, by Keys.Do: use it where the work reaches beyond
-// the database of the keys. It panics when cfg has no Scope or a negative bound.
+// the database of the keys. It panics when cfg has no Scope or a negative bound, or Steps and keys that can't.
 //
 // The handler gets the whole body, and a context that keeps its values but outlives the client's leaving.
 // It never starts twice for one key. Its answer is held back until it is stored, and then sent; see Keep
 // for what becomes of it. A panic goes on, and leaves the key unresolved.
+//
+// With Config.Steps the handler may run again: an answer that is Failed, a panic, or an owner that vanished lets
+// the key go, and the next request with it runs the handler anew. The handler then skips what it did as a
+// Step; what it does outside of one is done again. A Freed answer frees the key only if no step was sent, and
+// otherwise lets it go. A step that can't be settled leaves the key unresolved.
 //
 // The WriteTimeout of an http.Server counts from the request's arrival. Set it above the WorkMax of the
 // keys, or an answer that took long is stored but can't be sent.
@@ -28,6 +33,10 @@ func Middleware(keys Doer, cfg Config) func(http.Handler) http.Handler {
 		panic("idempotencyhttp: Middleware: keys is nil")
 	}
 	g := &guard{cfg: cfg.filled("Middleware")}
+	do := keys.Do
+	if g.cfg.Steps {
+		do = inSteps(keys)
+	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !g.cfg.covers(r.Method) {
@@ -39,10 +48,23 @@ func Middleware(keys Doer, cfg Config) func(http.Handler) http.Handler {
 				return
 			}
 			defer x.body.close()
-			res, err := keys.Do(r.Context(), x.request, func(ctx context.Context) (idempotency.Response, error) {
+			res, err := do(r.Context(), x.request, func(ctx context.Context) (idempotency.Response, error) {
 				return x.run(ctx, next.ServeHTTP)
 			})
 			x.conclude(res, err)
+		})
+	}
+}
+
+// inSteps is Do by way of DoSteps. The handler finds its steps in its context.
+func inSteps(keys Doer) func(context.Context, idempotency.Request, func(context.Context) (idempotency.Response, error)) (idempotency.Result, error) {
+	steps, ok := keys.(StepDoer)
+	if !ok {
+		panic("idempotencyhttp: Middleware: Config.Steps needs keys with DoSteps: a StepDoer")
+	}
+	return func(ctx context.Context, req idempotency.Request, fn func(context.Context) (idempotency.Response, error)) (idempotency.Result, error) {
+		return steps.DoSteps(ctx, req, func(ctx context.Context, _ *idempotency.Steps) (idempotency.Response, error) {
+			return fn(ctx)
 		})
 	}
 }
@@ -68,16 +90,8 @@ type exchange struct {
 // it was answered, and if so, the caller closes the body.
 func (x *exchange) prepare(next http.Handler) bool {
 	cfg := x.guard.cfg
-	scope, err := cfg.Scope(x.r)
-	if err == nil {
-		err = idempotency.ValidateScope(scope)
-	}
-	if err != nil {
-		p, ok := errors.AsType[*Problem](err)
-		if !ok {
-			p = problem(scopeMissing)
-		}
-		x.refuse(p, err)
+	scope, ok := x.scope()
+	if !ok {
 		return false
 	}
 	key, p := keyOf(x.r.Header)
@@ -124,7 +138,7 @@ func (x *exchange) conclude(res idempotency.Result, err error) {
 	ctx := x.r.Context()
 	switch {
 	case rec == nil && err != nil: // a duplicate, or no claim
-		x.refuse(ProblemOf(err), err)
+		x.turnAway(err)
 	case rec == nil:
 		replay(x.w, x.r, res.Response)
 	case rec.tooLarge:
@@ -144,6 +158,18 @@ func (x *exchange) conclude(res idempotency.Result, err error) {
 	default:
 		x.refuse(ProblemOf(err), err)
 	}
+}
+
+// turnAway answers a request whose handler does not run.
+func (x *exchange) turnAway(err error) {
+	if status := x.guard.cfg.Status; status != nil && errors.Is(err, idempotency.ErrInFlight) {
+		if path := status(x.request); path != "" {
+			x.w.Header().Set("Location", path)
+			x.refuse(atWork(err, "Ask at the Location"), err)
+			return
+		}
+	}
+	x.refuse(ProblemOf(err), err)
 }
 
 // refuse answers with a problem.

@@ -76,6 +76,8 @@ const (
 	storeUnavailable = "store-unavailable"
 	unknown          = "unknown"
 	answerTooLarge   = "answer-too-large"
+	answerSealed     = "answer-sealed"
+	notFound         = "not-found"
 )
 
 var problems = map[string]Problem{
@@ -135,6 +137,14 @@ var problems = map[string]Problem{
 		Status: http.StatusInternalServerError, Title: "The answer is too large",
 		Detail: "The service made an answer larger than it may keep. All its work was rolled back and nothing was changed. This is a fault of the service; the same request will most likely fail again.",
 	},
+	answerSealed: {
+		Status: http.StatusServiceUnavailable, Title: "The kept answer can't be opened here",
+		Detail: "Nothing was run. Send the same request with the same key again later; the operator of this service must give it back the sealing key.", RetryAfter: time.Second,
+	},
+	notFound: {
+		Status: http.StatusNotFound, Title: "There is no request with this key",
+		Detail: "No request of this caller with this key is known, or the one that there was did nothing and is forgotten. Send the request itself, with this key.",
+	},
 }
 
 // problem returns a new Problem of a name that the table has.
@@ -160,6 +170,8 @@ func ProblemOf(err error) *Problem {
 		{idempotency.ErrInFlight, inFlight},
 		{idempotency.ErrNotReplayable, notReplayable},
 		{idempotency.ErrExpired, expired},
+		{idempotency.ErrSealed, answerSealed},
+		{idempotency.ErrNotFound, notFound},
 		{idempotency.ErrUnavailable, storeUnavailable},
 		{fifty.ErrUnknownOutcome, unknown},
 		{idempotency.ErrLost, unknown},
@@ -170,8 +182,14 @@ func ProblemOf(err error) *Problem {
 			if flying, ok := errors.AsType[*idempotency.InFlightError](err); ok {
 				p.RetryAfter = max(p.RetryAfter, flying.RetryAfter)
 			}
+			if sealed, ok := errors.AsType[*idempotency.SealedError](err); ok {
+				p.Detail = "The answer was sealed with the key \"" + sealed.SealedWith + "\" of this service, which this host does not have, or not the right one. " + p.Detail
+			}
 			return p
 		}
+	}
+	if invalid, ok := errors.AsType[*fifty.InvalidError](err); ok && invalid.Field == "Request.Key" {
+		return invalidKey(invalid.Problem) // what only the store can tell: a time too far ahead
 	}
 	return problem(storeUnavailable)
 }

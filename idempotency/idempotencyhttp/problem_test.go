@@ -36,6 +36,10 @@ func TestEachErrorIsToldAsItsProblem(t *testing.T) {
 		{fmt.Errorf("%w: %w", secret, fifty.ErrUnknownOutcome), unknown, time.Second},
 		{&idempotency.LostError{Superseded: true}, unknown, time.Second},
 		{errors.Join(&idempotency.LostError{Superseded: true}, secret), unknown, time.Second},
+		{&idempotency.SealedError{SealedWith: "2025"}, answerSealed, time.Second},
+		{idempotency.ErrNotFound, notFound, 0},
+		{&fifty.InvalidError{Field: "Request.Key", Problem: "carries a time"}, keyInvalid, 0},
+		{&fifty.InvalidError{Field: "Filter", Problem: "password"}, storeUnavailable, time.Second},
 		{secret, storeUnavailable, time.Second},
 		{context.Canceled, storeUnavailable, time.Second},
 		{fmt.Errorf("wrapped: %w", problem(bodyTooLarge)), bodyTooLarge, 0},
@@ -52,6 +56,7 @@ func TestTableOfProblemsIsWhatWasSettled(t *testing.T) {
 		"key-missing": 400, "key-invalid": 400, "scope-missing": 401, "in-flight": 409, "mismatch": 422, "unresolved": 409,
 		"expired": 410, "not-replayable": 409, "body-too-large": 413, "body-incomplete": 400, "store-unavailable": 503,
 		"unknown": 503, "answer-too-large": 500, "method-not-allowed": 405,
+		"answer-sealed": 503, "not-found": 404,
 	}
 	for name, p := range problems {
 		if settled[name] != p.Status {

@@ -36,12 +36,18 @@ type txClaim[Tx any] struct {
 	run  func(w *txWorld[Tx])
 }
 
-func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store) []testCase {
+// cases are those of Run, with those about operators unless f says that the store has none.
+func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features) []testCase {
 	var all []testCase
-	for _, group := range [][]claim{
+	groups := [][]claim{
 		claimCases, expiryCases, completeCases, answerCases, batchCases, neighbourCases, raceCases, doCases,
 		letGoCases, stepCases, stepRaceCases, doStepsCases, windowCases, sweepCases, sweepRaceCases,
-	} {
+		offerCases,
+	}
+	if f.NoOperator == "" {
+		groups = append(groups, listCases, resolveCases, resolveRaceCases, eraseCases)
+	}
+	for _, group := range groups {
 		for _, c := range group {
 			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {
 				r.Helper()

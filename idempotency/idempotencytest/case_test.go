@@ -19,7 +19,7 @@ func TestARunWithTooFewSchedulesFails(t *testing.T) {
 
 func TestNamesOfCasesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	all := append(cases(nil), txCases[struct{}](nil)...)
+	all := append(cases(nil, Features{}), txCases[struct{}](nil)...)
 	for _, c := range all {
 		if seen[c.name] {
 			t.Errorf("two cases are called %q", c.name)

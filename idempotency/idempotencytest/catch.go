@@ -17,7 +17,7 @@ import (
 // and don't fail it. With only, just the cases of these names run; a name that is none fails t.
 func Catch(t *testing.T, newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features, only ...string) []string {
 	t.Helper()
-	return catch(t, cases(newStore), f, only)
+	return catch(t, cases(newStore, f), f, only)
 }
 
 // CatchTx is Catch for the cases of RunTx.

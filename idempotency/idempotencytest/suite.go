@@ -27,6 +27,10 @@ type Features struct {
 	// clock is about that of this process.
 	Now func() time.Time
 
+	// NoOperator is the reason why the store is no idempotency.OperatorStore. When it is empty, the store
+	// must be one, and is checked as one.
+	NoOperator string
+
 	// DuplicateWaits is the reason why a duplicate of an InTx that is still running waits for its commit.
 	// When it is empty, a duplicate must be told at once that the key is in flight.
 	DuplicateWaits string
@@ -56,7 +60,7 @@ type Features struct {
 // is never nil.
 func Run(t *testing.T, newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features) {
 	t.Helper()
-	run(t, cases(newStore), f)
+	run(t, cases(newStore, f), f)
 }
 
 // TxHarness is a store with transactions, with what the suite needs beside it to look at a business

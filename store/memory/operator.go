@@ -88,16 +88,19 @@ func (k Keys) Erase(ctx context.Context, scope string, limit int) (erased int, e
 		if erased == limit {
 			break
 		}
-		if id.scope != scope || e.rec == nil || e.rec.State != idempotency.Done || e.rec.Response.NotReplayable {
+		if id.scope != scope || e.rec == nil || e.rec.State != idempotency.Done || bare(e.rec.Record) {
 			continue
 		}
-		bare := *e.rec
-		bare.Response, bare.Steps = idempotency.Response{Status: bare.Response.Status, NotReplayable: true}, nil
-		e.rec = &bare
+		erasing := *e.rec
+		erasing.Response, erasing.Steps = idempotency.Response{Status: erasing.Response.Status, NotReplayable: true}, nil
+		e.rec = &erasing
 		erased++
 	}
 	return erased, nil
 }
+
+// bare says that nothing is left to erase: an answer that was not kept may have left steps all the same.
+func bare(rec idempotency.Record) bool { return rec.Response.NotReplayable && len(rec.Steps) == 0 }
 
 // Audit returns decisions; see idempotency.OperatorStore.
 func (k Keys) Audit(ctx context.Context, scope, key string) ([]idempotency.Decision, error) {

@@ -17,7 +17,6 @@ type call struct {
 	args []any
 	dest []any        // where the columns of a row go; nil when it returns none
 	each func() error // called when a row is in dest; nil for a statement with one row at most
-	anew bool         // planned for each run: a plan from when the tables were empty would be a bad one
 	rows int64        // after the run: how many rows it returned or changed
 }
 
@@ -43,12 +42,6 @@ func collect[T any](ctx context.Context, run runner, c *call, read func() (T, er
 		return nil, err
 	}
 	return all[:c.rows], nil
-}
-
-// plannedAnew has the run planned for the tables as they are.
-func (c *call) plannedAnew() *call {
-	c.anew = true
-	return c
 }
 
 // rows is what both drivers call their cursor.

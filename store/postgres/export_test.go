@@ -41,14 +41,30 @@ func MigrationsUpTo(version int) []string {
 // Newest is the version of the tables that this program knows.
 func Newest() int { return len(migrations()) }
 
-// Replace changes the text of the statement called name, and says whether old was in it.
-func (sql *Statements) Replace(name, old, replacement string) bool {
-	for _, st := range []*statement{
+// Text is the statement called name.
+func (s *Store[Tx]) Text(name string) string {
+	sql := Statements(*s.statements)
+	for _, st := range sql.all() {
+		if st.name == name {
+			return st.text
+		}
+	}
+	return ""
+}
+
+// all is what a test can change.
+func (sql *Statements) all() []*statement {
+	return []*statement{
 		&sql.claimInsert, &sql.claimLook, &sql.claimTake, &sql.claimTxInsert, &sql.claimTxLook, &sql.claimTxTake,
-		&sql.renew, &sql.complete, &sql.find, &sql.saveStep, &sql.sweep, &sql.list, &sql.audit, &sql.erase,
+		&sql.renew, &sql.complete, &sql.find, &sql.saveStep, &sql.tidyEnter, &sql.sweep, &sql.list, &sql.audit, &sql.erase,
 		&sql.resolveLock, &sql.resolve, &sql.enterKey, &sql.answer, &sql.answerOver,
 		&sql.claimSavepoint, &sql.claimUndo, &sql.claimRelease, &sql.undo,
-	} {
+	}
+}
+
+// Replace changes the text of the statement called name, and says whether old was in it.
+func (sql *Statements) Replace(name, old, replacement string) bool {
+	for _, st := range sql.all() {
 		if st.name == name && strings.Contains(st.text, old) {
 			st.text = strings.Replace(st.text, old, replacement, 1)
 			return true

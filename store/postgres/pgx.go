@@ -70,19 +70,11 @@ func pgxRun(ctx context.Context, conn pgxConn, c *call) error {
 		c.rows = tag.RowsAffected()
 		return err
 	}
-	rows, err := conn.Query(ctx, c.text, c.options()...)
+	rows, err := conn.Query(ctx, c.text, c.args...)
 	if err != nil {
 		return err
 	}
 	return c.read(rows)
-}
-
-// options are the arguments, behind what pgx is to do about them. Its stdlib driver passes that on.
-func (c *call) options() []any {
-	if !c.anew {
-		return c.args
-	}
-	return append([]any{pgx.QueryExecModeExec}, c.args...)
 }
 
 func (c *call) read(rows pgx.Rows) error {

@@ -59,7 +59,7 @@ func sqlRun(ctx context.Context, conn sqlConn, c *call) error {
 		c.rows, err = res.RowsAffected()
 		return err
 	}
-	rows, err := conn.QueryContext(ctx, c.text, c.options()...)
+	rows, err := conn.QueryContext(ctx, c.text, c.args...)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ type statements struct {
 	claimInsert, claimLook, claimTake       statement
 	claimTxInsert, claimTxLook, claimTxTake statement
 	renew, complete, find                   statement
-	saveStep, sweep                         statement
-	list, audit, erase                      statement
+	saveStep, list, audit                   statement
+	tidyEnter, sweep, erase                 statement
 	resolveLock, resolve                    statement
 
 	enter, enterKey         statement
@@ -64,6 +64,7 @@ func statementsFor(schema string) *statements {
 		find:          sql("find", findSQL),
 
 		saveStep:    sql("step.save", saveStepSQL),
+		tidyEnter:   sql("tidy.enter", tidyEnterSQL),
 		sweep:       sql("sweep", sweepSQL),
 		list:        sql("list", listSQL),
 		audit:       sql("audit", auditSQL),

@@ -19,13 +19,25 @@ on conflict (scope, key, name) do update
 set sent = excluded.sent, result = excluded.result
 `
 
+// What a sweep and an erasure run under, for their transaction only: the limits of enterSQL, and plans that go
+// through the indexes in their order. Without statistics, as after many records came or went at once, the
+// planner would rather read all that is due, and sort it, for every batch.
+const tidyEnterSQL = `
+select count(set_config(name, value, true))
+from (values
+    ('idle_in_transaction_session_timeout', $1::text), ('tcp_user_timeout', $1::text),
+    ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('enable_sort', 'off'),
+    ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off')
+) as setting (name, value)
+`
+
 // lockNumberSQL is Store.lockNumber of the columns scope and key.
 const lockNumberSQL = `('x' || left(encode(sha256(
         convert_to('{name}', 'UTF8') || decode('00', 'hex')
         || convert_to(scope, 'UTF8') || decode('00', 'hex')
         || convert_to(key, 'UTF8')), 'hex'), 16))::bit(64)::bigint`
 
-// Linearization point of a sweep: the statement's commit. It waits for nobody: a row that another has locked,
+// Linearization point of a sweep: the COMMIT that follows. It waits for nobody: a row that another has locked,
 // and a key whose lock another has, are skipped. Others wait for no longer than it runs: a duplicate of an
 // answer that is just being dropped waits for the row.
 //
@@ -158,7 +170,7 @@ where scope = $1::text and key = $2::text
 order by id
 `
 
-// Linearization point of an erasure: the statement's commit. It waits for who has a row, since an answer that
+// Linearization point of an erasure: the COMMIT that follows. It waits for who has a row, since an answer that
 // is skipped would stay. $3 says where the last batch came to.
 const eraseSQL = `
 with due as materialized (

@@ -2,9 +2,16 @@ package postgres
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/fiftyhosts/fifty/txn"
 )
+
+// tidyIdleMax is how long a host may be silent between a sweep's statement and its COMMIT before the server
+// ends the transaction. Over pgx the two are one message.
+const tidyIdleMax = 5 * time.Second
 
 // sweepMax bounds the records of one Sweep: each key that is removed has a place in the server's table of
 // locks until the commit.
@@ -25,7 +32,7 @@ type sweepMark struct{ buried, created *time.Time }
 func (m sweepMark) isSet() bool { return m.buried != nil || m.created != nil }
 
 // Sweep drops answers and removes tombstones and free keys; see idempotency.Store. It works on at most 1,000
-// records, and is one statement that commits by itself.
+// records, in one statement.
 func (k Keys[Tx]) Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error) {
 	limit = min(limit, sweepMax)
 	if limit <= 0 {
@@ -51,11 +58,24 @@ func (k Keys[Tx]) sweep(
 ) (removed int, to sweepMark, err error) {
 	var n int64
 	sweep := k.store.statements.sweep.with(retention.Microseconds(), tombstone.Microseconds(), int64(limit), from.buried, from.created)
-	err = k.store.run(ctx, sweep.into(&n, &to.buried, &to.created).plannedAnew())
+	err = k.tidy(ctx, sweep.into(&n, &to.buried, &to.created))
 	if err != nil {
 		return 0, sweepMark{}, err
 	}
 	return int(n), to, nil
+}
+
+// tidy runs a statement in a transaction of its own, in which it is planned as it should be.
+func (k Keys[Tx]) tidy(ctx context.Context, c *call) error {
+	var settings int64
+	idle := strconv.FormatInt(min(tidyIdleMax, k.store.cfg.IdleMax).Milliseconds(), 10)
+	opts := txn.Options{Isolation: txn.ReadCommitted}
+	tx, err := k.store.engine.begin(ctx, opts, k.store.statements.tidyEnter.with(idle).into(&settings))
+	if err != nil {
+		return err
+	}
+	defer tx.rollback(ctx)
+	return tx.commit(ctx, c)
 }
 
 func (m *marks) sweepFrom() sweepMark {

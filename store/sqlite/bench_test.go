@@ -55,8 +55,9 @@ func BenchmarkSQLiteClaimAndComplete(b *testing.B) {
 	}
 }
 
-// How long a claim may have to wait for one batch of a sweep.
-func BenchmarkSQLiteSweepOfABatch(b *testing.B) {
+// Answers of up to some 40 kB are dropped in one transaction, which is what a claim may have to wait for. Larger
+// ones take several, and as long again between them.
+func BenchmarkSQLiteSweepOf99Answers(b *testing.B) {
 	for _, body := range []int{200, 10_000, 1 << 20} {
 		b.Run(fmt.Sprint(body, " bytes"), func(b *testing.B) {
 			clock := newHostClock()

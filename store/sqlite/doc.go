@@ -39,13 +39,33 @@
 // last one written, so that a claim whose owner died may be held for longer than its lease, by what had
 // passed since.
 //
+// Windows and sweeps go by the same time. A time-ordered key that was refused as too old, or whose tombstone
+// was removed, stays refused whatever becomes of the host's clock. But a sweep can't tell a clock that jumped
+// ahead by days from days that passed: it drops answers early, and past [idempotency.Config].Tombstone it forgets
+// opaque keys. Keep the host's clock in step (NTP), and don't sweep where it may be wrong.
+//
+// # Sweeps
+//
+// [Keys.Sweep] works in transactions of at most 100 records or about 4 MiB, and leaves the file alone between
+// them for as long as each took; a claim waits for one at most. On two slow cores one takes 5 ms for answers of
+// 200 bytes, and 10 ms for large ones. The index that it goes by holds nothing in flight: it costs a claim with its
+// completion about a tenth of their CPU time (25 of 250 µs), and the log 5.0 pages where it would have 4.6.
+//
+// A file does not shrink: pages that were freed are used again. What was erased or swept stays readable in
+// them until then; see [Keys.Erase].
+//
+// # Upgrades
+//
+// A process of the version before goes on working on a migrated file. It knows no windows: a time-ordered key
+// that it claims is kept for the tombstone's time from its completion, like any other.
+//
 // # Limits
 //
 //   - One writer at a time for the whole file. Callers of one Store queue for it in order of arrival; other
 //     processes wait up to [Config].BusyTimeout, in no order, and then get a Retryable error. A function in
 //     InTx holds the writer while it runs.
-//   - A duplicate of an InTx under way is told at once within one Store. Across processes it waits for the
-//     writer.
+//   - A duplicate of an InTx under way is told at once within one Store, but for one in a transaction of yours
+//     (DoTx): that waits for the writer, as every duplicate does across processes.
 //   - Never on a network file system (NFS, SMB, most FUSE): WAL needs memory shared by all processes, and
 //     file locks that work. Two hosts on one such file damage it. For many hosts there is store/postgres.
 //   - The files NAME-wal and NAME-shm beside it belong to the database: copy, move or delete none of them
@@ -61,5 +81,7 @@
 //   - guard.go: connections that notice when SQLite has rolled back by itself
 //   - clock.go: time that never goes back
 //   - keys.go: the records of idempotency keys; keystx.go: the same within a transaction
+//   - steps.go: the steps of a record; sweep.go: what becomes of old records; operator.go: what people see
+//     and decide
 //   - record.go: a record as a row; secret.go: secrets shared by all processes
 package sqlite

@@ -183,3 +183,49 @@ func TestSQLiteAFunctionThatForgivesAFullFileCommitsNothing(t *testing.T) {
 	}
 	usable(t, s, "k")
 }
+
+func TestSQLiteAFullFileLeavesNoSweepAndNoStepHalfDone(t *testing.T) {
+	path, clock := newFile(t), newHostClock()
+	first := open(t, path, sqlite.Config{Now: clock.Now})
+	end(t, first, attempt("a1", "free"), idempotency.Free)
+	end(t, first, attempt("a1", "done"), idempotency.Done)
+	held := win(t, first, steps("a1", "held"))
+	save(t, first, held, saved("first", "1"))
+	s := full(t, path)
+	large := idempotency.StepRecord{Name: "first", Sent: true, Result: make([]byte, 64<<10)}
+	if err := s.Keys().SaveStep(t.Context(), held, large); err == nil || !strings.Contains(err.Error(), "no space is left") {
+		t.Fatalf("a step too large for the file: %v", err)
+	}
+	if rec := find(t, first, "held"); !sameSteps(rec.Steps, []idempotency.StepRecord{saved("first", "1")}) {
+		t.Fatalf("the step is half saved: %+v", rec.Steps)
+	}
+	// The disk fills in the middle of the sweep, when the row is gone and the floor is being raised.
+	crowded(t, s, `AFTER UPDATE ON fifty_marks WHEN new.name = 'keys.token'`)
+	if n, err := s.Keys().Sweep(t.Context(), 0, tombstone, 10); n != 0 || err == nil || !strings.Contains(err.Error(), "no space is left") {
+		t.Fatalf("a sweep on a full disk: %d, %v", n, err)
+	}
+	if got := states(t, first); got != "done done 1, free free 1, held in flight 1" {
+		t.Fatalf("half swept: %s", got)
+	}
+	uncrowded(t, s)
+	if n, err := s.Keys().Sweep(t.Context(), 0, tombstone, 10); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+// crowded makes the file fill up in the middle of a transaction that does what event says.
+func crowded(t *testing.T, s *sqlite.Store, event string) {
+	t.Helper()
+	_, err := s.DB().ExecContext(t.Context(), `CREATE TRIGGER crowd `+event+`
+		BEGIN INSERT INTO effects (name) VALUES (zeroblob(65536)); END`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func uncrowded(t *testing.T, s *sqlite.Store) {
+	t.Helper()
+	if _, err := s.DB().ExecContext(t.Context(), `DROP TRIGGER crowd`); err != nil {
+		t.Fatal(err)
+	}
+}

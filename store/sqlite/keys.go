@@ -27,16 +27,28 @@ var _ idempotency.TxStore[*sql.Tx] = Keys{}
 // transaction that holds the write lock nothing does.
 const looksMax = 3
 
-// Claim decides for each attempt; see idempotency.Store.
+// Claim decides for each attempt; see idempotency.Store. It waits for the writer, but not for an InTx of this
+// Store whose function runs for the same key: that key is in flight.
 func (k Keys) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
 	answers := make([]idempotency.Claimed, len(attempts))
+	var open []int // those that are not answered yet
+	for i, a := range attempts {
+		if k.store.underway.running(keyID{a.Request.Scope, a.Request.Key}) {
+			answers[i] = busy(a)
+		} else {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return answers, nil
+	}
 	err := k.store.write(ctx, "claim", func(ctx context.Context, tx *sql.Tx) error {
 		t, err := k.store.instant(ctx, tx, "claim")
 		if err != nil {
 			return err
 		}
-		for i, a := range attempts {
-			if answers[i], err = t.claim(ctx, a); err != nil {
+		for _, i := range open {
+			if answers[i], err = t.claim(ctx, attempts[i]); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,7 @@ type keyID struct{ scope, key string }
 // duplicate that it knows is told at once, and one that it doesn't is stopped by the unique index.
 type underway struct {
 	mu   sync.Mutex
-	keys map[keyID]bool
+	keys map[keyID]bool // true once its claim is won and its function runs
 }
 
 func newUnderway() *underway { return &underway{keys: map[keyID]bool{}} }
@@ -25,10 +25,10 @@ func newUnderway() *underway { return &underway{keys: map[keyID]bool{}} }
 func (u *underway) enter(id keyID) (leave func(), ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.keys[id] {
+	if _, there := u.keys[id]; there {
 		return nil, false
 	}
-	u.keys[id] = true
+	u.keys[id] = false
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
@@ -36,10 +36,32 @@ func (u *underway) enter(id keyID) (leave func(), ok bool) {
 	}, true
 }
 
+// runs notes that the function of a key that was entered runs.
+func (u *underway) runs(id keyID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.keys[id] = true
+}
+
+// running says that the function of a key runs.
+func (u *underway) running(id keyID) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.keys[id]
+}
+
+// busy is what an attempt is told when a transaction is at work on its key. Nobody knows yet what that will
+// leave, not even the fingerprint.
+func busy(a idempotency.Attempt) idempotency.Claimed {
+	return idempotency.Claimed{Record: idempotency.Record{
+		Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease,
+	}}
+}
+
 // InTx claims, works and answers in one transaction; see idempotency.TxStore.
 //
-// A duplicate of a call that this Store has under way is told at once that the key is in flight. One in
-// another process, or through another Store, waits for that transaction to end: up to Config.BusyTimeout,
+// A duplicate of a call that this Store has under way is told at once that the key is in flight, and so is a Claim.
+// One in another process, through another Store, or in a transaction of its own (ClaimTx), waits for that transaction to end: up to Config.BusyTimeout,
 // then its error is Retryable. While fn runs it holds the file's only writer, so every other write of every
 // process waits for it: keep fn short, do nothing slow in it, and give ctx a deadline. When ctx ends, the
 // transaction is rolled back and the writer is free, even if fn runs on.
@@ -50,12 +72,10 @@ func (k Keys) InTx(
 	fn func(ctx context.Context, tx *sql.Tx) (idempotency.Response, error),
 ) (idempotency.Claimed, error) {
 	k.store.point(ctx, "intx.enter")
-	leave, ok := k.store.underway.enter(keyID{a.Request.Scope, a.Request.Key})
+	id := keyID{a.Request.Scope, a.Request.Key}
+	leave, ok := k.store.underway.enter(id)
 	if !ok {
-		// Nobody knows yet what the transaction will leave, not even the fingerprint.
-		return idempotency.Claimed{Record: idempotency.Record{
-			Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease,
-		}}, nil
+		return busy(a), nil
 	}
 	defer leave()
 	var claimed idempotency.Claimed
@@ -71,6 +91,7 @@ func (k Keys) InTx(
 		if err := t.keep(ctx); err != nil || !claimed.Won {
 			return err
 		}
+		k.store.underway.runs(id)
 		r, err := fn(ctx, tx)
 		if err != nil {
 			return err

@@ -23,8 +23,14 @@ func newSuite(t *testing.T, sql sqlite.Statements) (suiteStores, idempotencytest
 	s := suiteStores{newFile(t), newHostClock(), sql}
 	return s, idempotencytest.Features{
 		Advance: func(d time.Duration) { s.clock.Add(d) },
+		Now:     s.now,
 		Grace:   2 * time.Millisecond, // one that waits for the writer waits in this process; only a flush may be as slow
 	}
+}
+
+// now is the file's time, which counts microseconds and rounds up.
+func (s suiteStores) now() time.Time {
+	return s.clock.Now().Add(time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
 func (s suiteStores) store(tb testing.TB, hook idempotencytest.Hook) *sqlite.Store {

@@ -64,6 +64,15 @@ func TestSQLiteADuplicateOfATransactionUnderWayIsToldAtOnce(t *testing.T) {
 		if err != nil || dup.Won || dup.Record.State != idempotency.InFlight || dup.Record.Expired() {
 			t.Errorf("the duplicate got %+v, %v", dup, err)
 		}
+		all, err := s.Keys().Claim(t.Context(), []idempotency.Attempt{attempt("a3", "k"), attempt("a1", "k")})
+		if err != nil || len(all) != 2 {
+			t.Fatal(all, err)
+		}
+		for _, dup := range all {
+			if dup.Won || dup.Record.State != idempotency.InFlight || dup.Record.Expired() {
+				t.Errorf("a claim got %+v", dup)
+			}
+		}
 		return idempotency.Response{Status: 201}, nil
 	})
 	if err != nil || effects(t, s, "dup") != 0 {

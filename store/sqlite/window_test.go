@@ -133,21 +133,21 @@ func TestSQLiteARefusedKeyOfABatchLeavesTheOthers(t *testing.T) {
 }
 
 func TestSQLiteAWindowThatHasEndedStaysSoWhenTheHostsClockIsSetBack(t *testing.T) {
-	path, clock := newFile(t), newHostClock()
-	s := open(t, path, sqlite.Config{Now: clock.Now})
-	a := timed("a1", "k", clock.Now())
-	clock.Add(window + time.Second) // right or wrong, this is what the clock says
-	if got := claimAnyway(t, s, a); !errors.Is(got.Err, idempotency.ErrExpired) {
-		t.Fatalf("got %+v", got)
-	}
-	clock.Add(-window)
-	for what, store := range map[string]*sqlite.Store{
-		"the same store":  s,
-		"one opened anew": open(t, path, sqlite.Config{Now: clock.Now}),
-	} {
-		for way, arrive := range arrivals(t, store) {
-			if got := arrive(a); !errors.Is(got.Err, idempotency.ErrExpired) {
-				t.Errorf("%s, %s: its client was told that it has expired, and now it got %+v", what, way, got)
+	for _, way := range []string{"Claim", "InTx", "ClaimTx"} {
+		path, clock := newFile(t), newHostClock()
+		s := open(t, path, sqlite.Config{Now: clock.Now})
+		a := timed("a1", "k", clock.Now())
+		clock.Add(window + time.Second) // right or wrong, this is what the clock says
+		if got := arrivals(t, s)[way](a); !errors.Is(got.Err, idempotency.ErrExpired) {
+			t.Fatalf("%s got %+v", way, got)
+		}
+		clock.Add(-window)
+		for what, store := range map[string]*sqlite.Store{
+			"the same store":  s,
+			"one opened anew": open(t, path, sqlite.Config{Now: clock.Now}),
+		} {
+			if got := claimAnyway(t, store, a); !errors.Is(got.Err, idempotency.ErrExpired) {
+				t.Errorf("%s, then %s: its client was told that it has expired, and now it got %+v", way, what, got)
 			}
 		}
 	}

@@ -4,7 +4,8 @@
 ALTER TABLE fifty_keys ADD COLUMN made INTEGER NOT NULL DEFAULT 0; -- the time in a time-ordered key; 0 in any other
 
 -- What a sweep looks for, oldest first. Claims in flight are not in it, so neither a claim nor a renewal
--- touches it: a completion adds one entry, at the end of its state's.
+-- touches it: a completion adds one entry, at the end of its state's. Measured, a claim with its completion takes
+-- a tenth more CPU time (25 µs) and writes 5.0 pages where it would write 4.6.
 CREATE INDEX fifty_keys_due ON fifty_keys (state, changed) WHERE state IN (2, 4, 5);
 
 -- A rowid only grows within a key, so it is also the order in which the key's steps were first saved.

@@ -123,6 +123,23 @@ func (c charge) insist(ctx context.Context, base string) (answer, error) {
 	return answer{}, fmt.Errorf("key %s was still in flight at try %d", c.key, triesMax)
 }
 
+// persist sends the charge to the gateways in turn until it is told something that another try won't change:
+// it tries again after no answer, one of 500 or above, and "in progress".
+func (c charge) persist(ctx context.Context, gateways ...string) (answer, error) {
+	var a answer
+	var err error
+	for try := range triesMax {
+		a, err = c.send(ctx, gateways[try%len(gateways)])
+		if err == nil && a.status < http.StatusInternalServerError && a.problem() != problemInFlight {
+			return a, nil
+		}
+		if err := pause(ctx, askAgain/2+rand.N(askAgain/2)); err != nil {
+			return a, err
+		}
+	}
+	return a, fmt.Errorf("key %s got no answer in %d tries, the last of them %v, %w", c.key, triesMax, a, err)
+}
+
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

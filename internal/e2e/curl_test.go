@@ -15,7 +15,7 @@ import (
 func TestCurlRetryChargesOnce(t *testing.T) {
 	t.Parallel()
 	gateway := startServe(t, sqliteURL(t))
-	wire := newRelay(t, gateway.url, scriptedFaults(loseRequest, dropReply, cutReply))
+	wire := newRelay(t, gateway.url, scripted(pass, loseRequest, dropReply, cutReply))
 	got := filepath.Join(t.TempDir(), "answer")
 	out, err := exec.CommandContext(t.Context(), curlBinary(t),
 		"--silent", "--show-error", "--fail-with-body", "--max-time", "20",

@@ -54,8 +54,17 @@ func startProxy(tb testing.TB, upstream, database string) *host {
 // startGateway runs `fifty serve` in front of an upstream, with a lease of its own.
 func startGateway(tb testing.TB, upstream, database string, lease time.Duration) *host {
 	tb.Helper()
-	config := writeConfig(tb, fmt.Sprintf("routes:\n- path: /charges\n  upstream: %s\n  scope: {credential: }\n  lease: %v\n", upstream, lease))
-	return ready(start(tb, append([]string{"serve", "--config", config}, onFreePorts(database)...)...))
+	return startRoute(tb, upstream, database, fmt.Sprintf("lease: %v", lease))
+}
+
+// startRoute runs `fifty serve` in front of an upstream, with more fields of the route, each "name: value".
+func startRoute(tb testing.TB, upstream, database string, fields ...string) *host {
+	tb.Helper()
+	config := fmt.Sprintf("routes:\n- path: /charges\n  upstream: %s\n  scope: {credential: }\n", upstream)
+	for _, f := range fields {
+		config += "  " + f + "\n"
+	}
+	return ready(start(tb, append([]string{"serve", "--config", writeConfig(tb, config)}, onFreePorts(database)...)...))
 }
 
 func writeConfig(tb testing.TB, text string) (path string) {

@@ -20,6 +20,13 @@ const waitMax = 30 * time.Second
 var buildFolder string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 5 && os.Args[1] == stepsHost {
+		if err := runStepsHost(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(run(m))
 }
 

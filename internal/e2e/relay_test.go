@@ -87,18 +87,6 @@ func seededFaults(seed uint64, budget int) func() wireFault {
 	}
 }
 
-// scriptedFaults spoils the first exchanges in the given ways.
-func scriptedFaults(faults ...wireFault) func() wireFault {
-	return func() wireFault {
-		if len(faults) == 0 {
-			return pass
-		}
-		first := faults[0]
-		faults = faults[1:]
-		return first
-	}
-}
-
 func (r *relay) next() wireFault {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,6 +35,10 @@ type Features struct {
 	// When it is empty, a duplicate must be told at once that the key is in flight.
 	DuplicateWaits string
 
+	// TxWaits is the reason why a transaction of the caller's does not begin while an InTx is still running. A
+	// duplicate in one (DoTx) then gets the answer, also where others are told at once.
+	TxWaits string
+
 	// Grace is how long a caller may be silent before it counts as blocked in the database, by a lock that
 	// another caller holds. It decides how the callers are interleaved, never whether a right store passes.
 	// Too short a grace mixes up the order that catches a fault. Defaults to 25 ms.

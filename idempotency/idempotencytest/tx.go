@@ -1,6 +1,7 @@
 package idempotencytest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -22,11 +23,12 @@ func inTxCases[Tx any]() []txClaim[Tx] {
 		{"InTx that is sent again after its commit does not run, and finds its answer", (*txWorld[Tx]).findsItsAnswerWhenSentAgain},
 		{"a duplicate of an InTx at work is told at once, or waits and gets the answer", func(w *txWorld[Tx]) {
 			keys, req := w.newTxKeys(), w.request()
-			w.duringWork(keys, req, func(ctx context.Context) (idempotency.Result, error) { return keys.InTx(ctx, req, w.never) })
+			w.duringWork(keys, req, w.f.DuplicateWaits, func(ctx context.Context) (idempotency.Result, error) { return keys.InTx(ctx, req, w.never) })
 		}},
 		{"a DoTx during an InTx is told at once, or waits and gets the answer", func(w *txWorld[Tx]) {
 			keys, req := w.newTxKeys(), w.request()
-			w.duringWork(keys, req, func(ctx context.Context) (res idempotency.Result, err error) {
+			waits := cmp.Or(w.f.TxWaits, w.f.DuplicateWaits)
+			w.duringWork(keys, req, waits, func(ctx context.Context) (res idempotency.Result, err error) {
 				err = w.transact(ctx, txn.Options{}, func(ctx context.Context, tx Tx) error {
 					res, err = keys.DoTx(ctx, tx, req, w.never)
 					return err
@@ -36,7 +38,7 @@ func inTxCases[Tx any]() []txClaim[Tx] {
 		}},
 		{"a Do during an InTx is told at once, or waits and gets the answer", func(w *txWorld[Tx]) {
 			keys, req := w.newTxKeys(), w.request()
-			w.duringWork(keys, req, func(ctx context.Context) (idempotency.Result, error) {
+			w.duringWork(keys, req, w.f.DuplicateWaits, func(ctx context.Context) (idempotency.Result, error) {
 				return keys.Do(ctx, req, func(context.Context) (idempotency.Response, error) {
 					w.Errorf("Do ran; it must not")
 					return idempotency.Response{}, errWork
@@ -258,9 +260,10 @@ func (w *txWorld[Tx]) commitsTogether() {
 	}
 }
 
-// duringWork sends a duplicate of req while its first arrival is inside its function.
+// duringWork sends a duplicate of req while its first arrival is inside its function. waits says why the
+// duplicate waits for the answer, if it does.
 func (w *txWorld[Tx]) duringWork(
-	keys *idempotency.TxKeys[Tx], req idempotency.Request, again func(ctx context.Context) (idempotency.Result, error),
+	keys *idempotency.TxKeys[Tx], req idempotency.Request, waits string, again func(ctx context.Context) (idempotency.Result, error),
 ) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
@@ -296,14 +299,14 @@ func (w *txWorld[Tx]) duringWork(
 		res, err := again(ctx)
 		second <- result{res, err}
 	}()
-	if w.f.DuplicateWaits == "" {
+	if waits == "" {
 		got := <-second
 		if !errors.Is(got.err, idempotency.ErrInFlight) {
 			w.Errorf("the duplicate got status %d, %v, want ErrInFlight while the first is at work", got.res.Status, got.err)
 		}
 		close(release)
 	} else {
-		w.Logf("duplicates wait: %s", w.f.DuplicateWaits)
+		w.Logf("duplicates wait: %s", waits)
 		close(release)
 		got := <-second
 		problem := differentAnswer(got.res.Response, answerOf("the answer"))

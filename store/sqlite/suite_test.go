@@ -24,6 +24,7 @@ func newSuite(t *testing.T, sql sqlite.Statements) (suiteStores, idempotencytest
 	return s, idempotencytest.Features{
 		Advance: func(d time.Duration) { s.clock.Add(d) },
 		Now:     s.now,
+		TxWaits: "a file has one writer",
 		Grace:   2 * time.Millisecond, // one that waits for the writer waits in this process; only a flush may be as slow
 	}
 }

@@ -43,12 +43,12 @@ func TestAgeOfStepsCountsFromTheFirstClaim(t *testing.T) {
 		keys := idempotency.New(memory.New(memory.Config{}).Keys(), idempotency.Config{})
 		for _, want := range []time.Duration{0, time.Hour} {
 			_, err := keys.DoSteps(t.Context(), request("k"), func(_ context.Context, s *idempotency.Steps) (idempotency.Response, error) {
-				if got := s.Age(); got != want {
-					t.Errorf("the age is %v at first, want %v", got, want)
+				if least, most := s.Age(); least != want || most != want {
+					t.Errorf("the age is %v to %v at first, want %v", least, most, want)
 				}
 				<-time.After(time.Minute)
-				if got := s.Age(); got != want+time.Minute {
-					t.Errorf("the age is %v later, want %v", got, want+time.Minute)
+				if least, most := s.Age(); least != want || most != want+time.Minute {
+					t.Errorf("the age is %v to %v later, want %v to %v", least, most, want, want+time.Minute)
 				}
 				return idempotency.Response{}, errProvider
 			})

@@ -115,11 +115,13 @@ func StepOnce[T any](
 	return zero, err
 }
 
-// Age is how long ago the key was first claimed, by whichever owner: by the store's clock up to this run's
-// claim, and by this host's since. It is never too small, but for a host whose clock stands still while it
-// sleeps. A peer remembers the key of a step for some time only: compare its window with the Age now, less
-// that of the first sending, which a step before it can keep.
-func (s *Steps) Age() time.Duration { return s.rec.Age + time.Since(s.sent) }
+// Age is how long ago the key was first claimed, by whichever owner, within bounds: least is the store's word of
+// when this run took it, and most adds this host's time since. Only a host whose clock stands still while it
+// sleeps makes most too small. A peer remembers the key of a step for some time only: keep least in a step
+// before the first sending, and send again only while most, less that, is below the peer's window.
+func (s *Steps) Age() (least, most time.Duration) {
+	return s.rec.Age, s.rec.Age + time.Since(s.sent)
+}
 
 // StepKey is the key that a step passes downstream: the same for every run of this step of this intent, on
 // any host, and no other's. 43 characters of base64url.

@@ -7,10 +7,12 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/retry"
 	"github.com/fiftyhosts/fifty/server/sandbox"
@@ -36,7 +38,7 @@ const (
 type Backend struct {
 	// Name is the database's URL without password and options.
 	Name string
-	Keys idempotency.Store
+	Keys KeyStore
 
 	migrate func(ctx context.Context) error
 	secret  func(ctx context.Context, name string) ([]byte, error)
@@ -44,6 +46,12 @@ type Backend struct {
 	ledger  func(ctx context.Context) (sandbox.Ledger, error)
 	close   func() error
 	wait    time.Duration // BackendWaitMax, unless a test is in a hurry
+}
+
+// KeyStore is what a database of keys offers to a gateway and to its operators.
+type KeyStore interface {
+	idempotency.Store
+	idempotency.OperatorStore
 }
 
 // URLError says that a database URL can't be used. Nothing was opened.
@@ -78,6 +86,20 @@ func OpenBackend(ctx context.Context, dbURL string) (*Backend, error) {
 	default:
 		return nil, &URLError{fmt.Sprintf("%q is not a kind of database that is known", scheme)}
 	}
+}
+
+// OpenExisting is OpenBackend for a look at what a gateway left: it makes no file and no tables. Its calls fail,
+// and say so, where the tables are missing.
+func OpenExisting(ctx context.Context, dbURL string) (*Backend, error) {
+	if dbURL == "memory:" {
+		return nil, &URLError{"memory: is gone with the process that had it; there is nothing to look at"}
+	}
+	if path, ok := strings.CutPrefix(dbURL, "sqlite://"); ok && path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return nil, &BackendError{Name: dbURL, Hint: "name the file that the gateway uses in --db or FIFTY_DB", Cause: err}
+		}
+	}
+	return OpenBackend(ctx, dbURL)
 }
 
 // WriteMigrations writes the SQL that makes the tables for a database URL, for other tools to apply.
@@ -159,12 +181,23 @@ func (b *Backend) Ready(ctx context.Context) error {
 // Close closes the database.
 func (b *Backend) Close() error { return b.close() }
 
+// Explain adds to an error of Keys which database it is of and, where that is known, what to do. An error that
+// is about the key and not about the database comes back as it is.
+func (b *Backend) Explain(err error) error {
+	for _, about := range []error{idempotency.ErrNotFound, idempotency.ErrDecided, fifty.ErrInvalid} {
+		if err == nil || errors.Is(err, about) {
+			return err
+		}
+	}
+	return b.explain(err)
+}
+
 // explain adds which database it is and, where that is known, what to do.
 func (b *Backend) explain(err error) error {
 	return &BackendError{Name: b.Name, Hint: hintOf(err), Cause: err}
 }
 
-// BackendError is an error of a database at the start.
+// BackendError is an error of a database: at the start, or of an operator's command.
 type BackendError struct {
 	Name  string // its URL, without password and options
 	Hint  string // what to do; empty if the cause says it

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/url"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -136,6 +137,9 @@ func unreachableDB(err error) bool {
 
 // hintOf says what to do about an error of a database, or "" where the error says it.
 func hintOf(err error) string {
+	if strings.Contains(err.Error(), "call Migrate") { // both stores say so of tables that are missing
+		return "run \"fifty migrate\" on it, or name another one in --db or FIFTY_DB"
+	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case pgBadPassword, pgBadAuth:

@@ -19,6 +19,8 @@ func (s *server) banner(public, private net.Listener, secure, demo bool) {
 	for _, r := range s.cfg.Config.Routes {
 		fmt.Fprintf(&b, "  route        %s\n", r.Summary())
 	}
+	retention, tombstone := s.cfg.Config.keeps()
+	fmt.Fprintf(&b, "  kept         answers %v, keys %v, for all routes; swept about every %v\n", retention, tombstone, s.cfg.SweepEvery)
 	if demo {
 		line := tryLine(base, "try-"+strings.ToLower(rand.Text()[:8]))
 		b.WriteString("\nThere is no configuration, so a payments sandbox is behind the gateway, and all callers count as one\n" +

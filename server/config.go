@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // Defaults of a Route.
@@ -18,6 +20,8 @@ const (
 	ResponseMaxDefault = 1 << 20 // bytes
 	TimeoutDefault     = 5 * time.Minute
 	LeaseDefault       = 30 * time.Second
+	RetentionDefault   = 24 * time.Hour
+	TombstoneDefault   = 30 * 24 * time.Hour
 )
 
 // Bounds of the configuration.
@@ -30,11 +34,19 @@ const (
 	timeoutMax     = 24 * time.Hour
 	leaseMin       = time.Second
 	leaseMax       = time.Hour
+	windowMin      = time.Second
+	windowMax      = 366 * 24 * time.Hour
+	keepMin        = time.Minute // of an answer
+	keepMax        = 10 * 366 * 24 * time.Hour
+	sealKeysMax    = 16
 )
 
 // Config is what a gateway protects. LoadConfig and ParseConfig make a valid one; so does ProxyConfig.
 type Config struct {
 	Routes []Route
+
+	// Seal seals what is kept of answers. nil keeps them in the clear.
+	Seal *idempotency.Ring
 }
 
 // Route is one path of an upstream and what holds for it.
@@ -50,6 +62,13 @@ type Route struct {
 	ResponseMax int64         // bytes of an answer that is kept
 	Timeout     time.Duration // of the work, from the claim to the upstream's last byte
 	Lease       time.Duration // how long a claim outlives a host that vanished
+
+	Duplicate      DuplicateRule
+	Unknown        UnknownRule
+	UpstreamWindow time.Duration // with UnknownRetry: how long the upstream remembers a key
+	Retention      time.Duration // how long an answer is kept at least, from when its work was done
+	Tombstone      time.Duration // how long a key is remembered at least; not below Retention
+	Headers        []string      // that are kept of an answer, beside those about its body; nil keeps all
 }
 
 // KeyRule says what becomes of a request without a key.
@@ -59,6 +78,25 @@ type KeyRule string
 const (
 	KeyRequired KeyRule = "required" // it is refused with 400
 	KeyOptional KeyRule = "optional" // it passes through, unprotected, and is counted
+)
+
+// DuplicateRule says what becomes of a request whose first arrival is still at work.
+type DuplicateRule string
+
+// The rules for a duplicate of a request at work.
+const (
+	DuplicateConflict DuplicateRule = "conflict" // 409
+	DuplicateWait     DuplicateRule = "wait"     // it waits for the answer, a while; then 409
+	DuplicateAccepted DuplicateRule = "accepted" // 202, and where to look
+)
+
+// UnknownRule says what becomes of a request that the upstream got and did not answer, or with 500 or above.
+type UnknownRule string
+
+// The rules for a request whose outcome is not known.
+const (
+	UnknownHold  UnknownRule = "hold"  // it is never sent again; an operator decides
+	UnknownRetry UnknownRule = "retry" // the next request sends it again, to an upstream that knows a repeat by its key
 )
 
 // ForwardKey says which key the upstream sees.
@@ -82,6 +120,10 @@ func routeDefaults() Route {
 		ResponseMax: ResponseMaxDefault,
 		Timeout:     TimeoutDefault,
 		Lease:       LeaseDefault,
+		Duplicate:   DuplicateConflict,
+		Unknown:     UnknownHold,
+		Retention:   RetentionDefault,
+		Tombstone:   TombstoneDefault,
 	}
 }
 
@@ -135,8 +177,26 @@ func ParseConfig(name string, text []byte) (Config, error) {
 func (r Route) Summary() string {
 	limits := fmt.Sprintf("body_max %s, response_max %s, timeout %v, lease %v",
 		formatSize(r.BodyMax), formatSize(r.ResponseMax), r.Timeout, r.Lease)
-	return fmt.Sprintf("%s %s -> %s, key %s, scope %s, unknown hold, duplicate conflict, forward_key %s, %s",
-		strings.Join(r.Methods, ","), r.Path, r.Upstream, r.Key, r.Scope, r.ForwardKey, limits)
+	unknown := string(r.Unknown)
+	if r.Unknown == UnknownRetry {
+		unknown += fmt.Sprintf(" (within %v)", r.UpstreamWindow)
+	}
+	headers := ""
+	if r.Headers != nil {
+		headers = ", headers " + strings.Join(r.Headers, "|")
+	}
+	return fmt.Sprintf("%s %s -> %s, key %s, scope %s, unknown %s, duplicate %s, forward_key %s, %s, retention %v, tombstone %v%s",
+		strings.Join(r.Methods, ","), r.Path, r.Upstream, r.Key, r.Scope, unknown, r.Duplicate, r.ForwardKey, limits,
+		r.Retention, r.Tombstone, headers)
+}
+
+// keeps is how long answers and keys are kept. One sweep tidies the keys of all routes and can't tell them
+// apart, so the longest of the routes' counts.
+func (c Config) keeps() (retention, tombstone time.Duration) {
+	for _, r := range c.Routes {
+		retention, tombstone = max(retention, r.Retention), max(tombstone, r.Tombstone)
+	}
+	return retention, tombstone
 }
 
 func (r Route) keyed(method string) bool {

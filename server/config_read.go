@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -59,6 +58,7 @@ func (r *configReader) config(text []byte) Config {
 	var cfg Config
 	seen := r.mapping(place{node: docs[0]}, "routes", []field{
 		{"routes", func(at place) { cfg.Routes = r.routes(at) }},
+		{"seal", func(at place) { cfg.Seal = r.seal(at) }},
 	})
 	if seen != nil && !seen["routes"] {
 		r.fault(place{node: docs[0]}, "has no routes; without any there is nothing to serve")
@@ -159,10 +159,6 @@ func (r *configReader) field(at place, v *ast.MappingValueNode, fields []field, 
 			return
 		}
 	}
-	if slices.Contains(laterFields, name) {
-		r.fault(keyPlace, "is not supported by this version; remove it")
-		return
-	}
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.name
@@ -173,9 +169,6 @@ func (r *configReader) field(at place, v *ast.MappingValueNode, fields []field, 
 	}
 	r.fault(keyPlace, "is not a known field; known here: %s", strings.Join(names, ", "))
 }
-
-// laterFields are fields whose behaviour this version does not have. Taking one silently would promise it.
-var laterFields = []string{"retention", "tombstone", "upstream_window", "wait", "wait_max", "waiters", "accepted", "status"}
 
 func join(path, name string) string {
 	if path == "" {

@@ -34,14 +34,21 @@ func (r *configReader) routes(at place) []Route {
 
 func (r *configReader) route(at place) Route {
 	route := routeDefaults()
+	var window, tombstone place
 	seen := r.mapping(at, "path", []field{
 		{"path", func(at place) { route.Path = r.path(at) }},
 		{"methods", func(at place) { route.Methods = r.methods(at) }},
 		{"upstream", func(at place) { route.Upstream = r.upstream(at) }},
 		{"key", func(at place) { readChoice(r, at, &route.Key, KeyRequired, KeyOptional) }},
 		{"scope", func(at place) { route.Scope = r.scope(at) }},
-		{"unknown", func(at place) { r.choice(at, []string{"hold"}, []string{"retry"}) }},
-		{"duplicate", func(at place) { r.choice(at, []string{"conflict"}, []string{"wait", "accepted"}) }},
+		{"unknown", func(at place) { readChoice(r, at, &route.Unknown, UnknownHold, UnknownRetry) }},
+		{"upstream_window", func(at place) { window = at; r.duration(at, windowMin, windowMax, &route.UpstreamWindow) }},
+		{"duplicate", func(at place) {
+			readChoice(r, at, &route.Duplicate, DuplicateConflict, DuplicateWait, DuplicateAccepted)
+		}},
+		{"retention", func(at place) { r.duration(at, keepMin, keepMax, &route.Retention) }},
+		{"tombstone", func(at place) { tombstone = at; r.duration(at, keepMin, keepMax, &route.Tombstone) }},
+		{"headers", func(at place) { route.Headers = r.keptHeaders(at) }},
 		{"forward_key", func(at place) { readChoice(r, at, &route.ForwardKey, ForwardDerived, ForwardRaw) }},
 		{"body_max", func(at place) { r.size(at, bodyMaxMax, &route.BodyMax) }},
 		{"response_max", func(at place) { r.size(at, responseMaxMax, &route.ResponseMax) }},
@@ -60,7 +67,49 @@ func (r *configReader) route(at place) Route {
 			r.fault(at, "has no %s, %s", need.name, need.why)
 		}
 	}
+	switch {
+	case seen["upstream_window"] && route.Unknown != UnknownRetry:
+		r.fault(window, "has no meaning with unknown: hold; remove it, or write unknown: retry if the upstream knows a repeat by its key")
+	case !seen["upstream_window"] && route.Unknown == UnknownRetry:
+		r.fault(at, "has unknown: retry and no upstream_window; say how long the upstream remembers a key, such as 24h")
+	}
+	if route.Tombstone < route.Retention {
+		if seen["tombstone"] {
+			r.fault(tombstone, "is %v and so shorter than retention (%v); a key is remembered at least as long as its answer", route.Tombstone, route.Retention)
+		} else {
+			route.Tombstone = route.Retention
+		}
+	}
 	return route
+}
+
+// keptHeaders reads which fields of an answer are kept. An empty list keeps those about its body alone.
+func (r *configReader) keptHeaders(at place) []string {
+	names := []string{}
+	if list, ok := at.node.(*ast.SequenceNode); ok && len(list.Values) == 0 {
+		return names
+	}
+	values, places := r.texts(at, "Location")
+	for i, value := range values {
+		name := http.CanonicalHeaderKey(value)
+		switch {
+		case !IsToken(value):
+			r.fault(places[i], "%q is no name of a header", value)
+		case slices.Contains(names, name):
+			r.fault(places[i], "%s is there twice; keep one", name)
+		case slices.Contains(perConnection, name):
+			r.fault(places[i], "%s is about one connection and can't be kept", name)
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// perConnection are the fields that no answer's replay can have.
+var perConnection = []string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 func readChoice[T ~string](r *configReader, at place, into *T, allowed ...T) {
@@ -68,7 +117,7 @@ func readChoice[T ~string](r *configReader, at place, into *T, allowed ...T) {
 	for i, a := range allowed {
 		words[i] = string(a)
 	}
-	if value, ok := r.choice(at, words, nil); ok {
+	if value, ok := r.choice(at, words); ok {
 		*into = T(value)
 	}
 }
@@ -84,6 +133,8 @@ func (r *configReader) path(at place) string {
 		r.fault(at, "%q has a space; write the path alone, and the methods under methods", value)
 	case !strings.HasPrefix(value, "/"):
 		r.fault(at, "%q must start with a slash; a host can't be given", value)
+	case strings.HasPrefix(value, ownPrefix):
+		r.fault(at, "%q is the gateway's own; choose another path", value)
 	default:
 		if problem := register(http.NewServeMux(), value); problem != "" {
 			r.fault(at, "%q is no pattern: %s", value, problem)
@@ -128,7 +179,7 @@ func (r *configReader) methods(at place) []string {
 	values, places := r.texts(at, http.MethodPost)
 	for i, m := range values {
 		switch {
-		case !isToken(m):
+		case !IsToken(m):
 			r.fault(places[i], "%q is not a method", m)
 		case m != strings.ToUpper(m):
 			r.fault(places[i], "%q must be in capitals: methods are told apart by case", m)
@@ -150,8 +201,8 @@ func isSafe(method string) bool {
 	return false
 }
 
-// isToken says whether s is a token of RFC 9110, as methods and header names are.
-func isToken(s string) bool {
+// IsToken says whether s is a token of RFC 9110, as methods and header names are.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		alphanumeric := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'

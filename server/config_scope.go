@@ -68,7 +68,7 @@ func (r *configReader) trustedHeader(at place) string {
 
 func (r *configReader) headerName(at place, example string) string {
 	value, ok := r.text(at, example)
-	if ok && !isToken(value) {
+	if ok && !IsToken(value) {
 		r.fault(at, "%q is no name of a header", value)
 	}
 	return http.CanonicalHeaderKey(value)

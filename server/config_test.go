@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,10 @@ import (
 
 const wholeConfig = `
 # everything that this version knows
+seal:
+  keys:
+    - {id: "2026", file: new.key}
+    - {id: "2025", file: old.key}
 routes:
   - path: /charges
     methods: [POST]
@@ -20,8 +25,12 @@ routes:
     scope:
       header: x-account
       with_endpoint: true
-    unknown: hold
-    duplicate: conflict
+    unknown: retry
+    upstream_window: 24h
+    duplicate: accepted
+    retention: 2h
+    tombstone: 48h
+    headers: [location, ETag]
     forward_key: derived
     body_max: 64KiB
     response_max: 2MiB
@@ -33,17 +42,26 @@ routes:
 `
 
 func TestEveryFieldIsRead(t *testing.T) {
-	cfg, err := ParseConfig("fifty.yaml", []byte(wholeConfig))
+	dir := t.TempDir()
+	write(t, dir, "new.key", strings.Repeat("\x00", 32))
+	write(t, dir, "old.key", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n")
+	cfg, err := ParseConfig(filepath.Join(dir, "fifty.yaml"), []byte(wholeConfig))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if cfg.Seal == nil {
+		t.Error("the ring is not there")
+	}
+	if retention, tombstone := cfg.keeps(); retention != 24*time.Hour || tombstone != 720*time.Hour {
+		t.Errorf("kept for %v and %v, want the longest of the routes'", retention, tombstone)
 	}
 	var got []string
 	for _, r := range cfg.Routes {
 		got = append(got, r.Summary())
 	}
 	want := []string{
-		"POST /charges -> https://pay.example.com/v2, key optional, scope header (X-Account) with endpoint, unknown hold, duplicate conflict, forward_key derived, body_max 64KiB, response_max 2MiB, timeout 1m30s, lease 10s",
-		"POST,PATCH /orders/{rest...} -> http://127.0.0.1:9000, key required, scope credential (Authorization), unknown hold, duplicate conflict, forward_key raw, body_max 1MiB, response_max 1MiB, timeout 5m0s, lease 30s",
+		"POST /charges -> https://pay.example.com/v2, key optional, scope header (X-Account) with endpoint, unknown retry (within 24h0m0s), duplicate accepted, forward_key derived, body_max 64KiB, response_max 2MiB, timeout 1m30s, lease 10s, retention 2h0m0s, tombstone 48h0m0s, headers Location|Etag",
+		"POST,PATCH /orders/{rest...} -> http://127.0.0.1:9000, key required, scope credential (Authorization), unknown hold, duplicate conflict, forward_key raw, body_max 1MiB, response_max 1MiB, timeout 5m0s, lease 30s, retention 24h0m0s, tombstone 720h0m0s",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -74,16 +92,20 @@ func TestEveryFaultIsNamedWithItsPlaceAndWhatWouldBeRight(t *testing.T) {
 		},
 		{"a misspelt field", route + "  methds: [POST]\n", "f.yaml:5:3: routes[0].methds: is not a known field; did you mean methods?"},
 		{"a field in capitals", route + "  Timeout: 3s\n", "f.yaml:5:3: routes[0].Timeout: is not a known field; did you mean timeout?"},
-		{"a field like no other", "listeners: 3\n" + route, "f.yaml:1:1: listeners: is not a known field; known here: routes"},
+		{"a field like no other", "listeners: 3\n" + route, "f.yaml:1:1: listeners: is not a known field; known here: routes, seal"},
 		{"a field twice", route + "  key: required\n  key: optional\n", "f.yaml:6:3: routes[0].key: is there twice; keep one"},
-		{"a field of a later version", route + "  retention: 24h\n", "f.yaml:5:3: routes[0].retention: is not supported by this version; remove it"},
-		{"another one", route + "  upstream_window: 24h\n", "f.yaml:5:3: routes[0].upstream_window: is not supported by this version; remove it"},
+		{"a window without retry", route + "  upstream_window: 24h\n", "f.yaml:5:20: routes[0].upstream_window: has no meaning with unknown: hold; remove it, or write unknown: retry if the upstream knows a repeat by its key"},
+		{"retry without a window", route + "  unknown: retry\n", "f.yaml:2:3: routes[0]: has unknown: retry and no upstream_window; say how long the upstream remembers a key, such as 24h"},
+		{"too short a window", route + "  unknown: retry\n  upstream_window: 1ms\n", "f.yaml:6:20: routes[0].upstream_window: 1ms is out of bounds; from 1s to 8784h0m0s is allowed"},
+		{"too short a retention", route + "  retention: 1s\n", "f.yaml:5:14: routes[0].retention: 1s is out of bounds; from 1m0s to 87840h0m0s is allowed"},
+		{"a tombstone shorter than the answer", route + "  retention: 48h\n  tombstone: 24h\n", "f.yaml:6:14: routes[0].tombstone: is 24h0m0s and so shorter than retention (48h0m0s); a key is remembered at least as long as its answer"},
+		{"headers", route + "  headers: ['a b', location, Location, connection]\n", "f.yaml:5:13: routes[0].headers[0]: \"a b\" is no name of a header\n" +
+			"f.yaml:5:30: routes[0].headers[2]: Location is there twice; keep one\n" +
+			"f.yaml:5:40: routes[0].headers[3]: Connection is about one connection and can't be kept"},
 		{"a number as a field", route + "  1: 2\n", "f.yaml:5:3: routes[0].1: is no name of a field"},
 		{"an anchor", head + "  scope: &s {constant: all}\n", "f.yaml:4:10: routes[0].scope: must be a mapping, such as \"credential: ...\", and is an anchor or alias, which is not supported"},
-		{"duplicate: wait", route + "  duplicate: wait\n", "f.yaml:5:14: routes[0].duplicate: \"wait\" is not supported by this version; only conflict is"},
-		{"duplicate: accepted", route + "  duplicate: accepted\n", "f.yaml:5:14: routes[0].duplicate: \"accepted\" is not supported by this version; only conflict is"},
-		{"unknown: retry", route + "  unknown: retry\n", "f.yaml:5:12: routes[0].unknown: \"retry\" is not supported by this version; only hold is"},
-		{"unknown: else", route + "  unknown: ask\n", "f.yaml:5:12: routes[0].unknown: \"ask\" is not known; only hold is"},
+		{"duplicate", route + "  duplicate: queue\n", "f.yaml:5:14: routes[0].duplicate: \"queue\" is not known; only conflict, wait and accepted are"},
+		{"unknown", route + "  unknown: ask\n", "f.yaml:5:12: routes[0].unknown: \"ask\" is not known; only hold and retry are"},
 		{"key", route + "  key: maybe\n", "f.yaml:5:8: routes[0].key: \"maybe\" is not known; only required and optional are"},
 		{"key: true", route + "  key: true\n", "f.yaml:5:8: routes[0].key: must be text and is true; put it in quotes"},
 		{"forward_key", route + "  forward_key: none\n", "f.yaml:5:16: routes[0].forward_key: \"none\" is not known; only derived and raw are"},
@@ -116,6 +138,7 @@ func TestFaultsOfPathsUpstreamsAndScopes(t *testing.T) {
 	scope := func(s string) string { return "routes:\n- path: /a\n  upstream: http://a\n  scope: " + s + "\n" }
 	for _, c := range []struct{ name, text, want string }{
 		{"a method in the path", path("POST /charges"), `f.yaml:2:9: routes[0].path: "POST /charges" has a space; write the path alone, and the methods under methods`},
+		{"the gateway's own path", path("/_fifty/status/x"), `f.yaml:2:9: routes[0].path: "/_fifty/status/x" is the gateway's own; choose another path`},
 		{"a host in the path", path("example.com/charges"), `f.yaml:2:9: routes[0].path: "example.com/charges" must start with a slash; a host can't be given`},
 		{"a broken wildcard", path("/v1/{rest...}/x"), `f.yaml:2:9: routes[0].path: "/v1/{rest...}/x" is no pattern: at offset 4: {...} wildcard not at end`},
 		{"one path twice", path("/a") + strings.TrimPrefix(path("/a"), "routes:\n"), `f.yaml:5:9: routes[1].path: "/a" matches requests that routes[0].path "/a" matches too, and neither is more specific; make one route of them`},
@@ -140,6 +163,32 @@ func TestFaultsOfPathsUpstreamsAndScopes(t *testing.T) {
 		{"none", scope("{jwt: {keys: absent.json, algorithms: [none, XX]}}"), `f.yaml:4:23: routes[0].scope.jwt.keys: can't be read: stat absent.json: no such file or directory` + "\n" +
 			`f.yaml:4:49: routes[0].scope.jwt.algorithms[0]: "none" would accept forged tokens; name RS256, ES256 or EdDSA` + "\n" +
 			`f.yaml:4:55: routes[0].scope.jwt.algorithms[1]: "XX" is not known; known: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512`},
+	} {
+		t.Run(c.name, func(t *testing.T) { wantFaults(t, c.text, c.want) })
+	}
+}
+
+func TestFaultsOfSealingKeys(t *testing.T) {
+	dir := t.TempDir()
+	good := write(t, dir, "good.key", strings.Repeat("k", 32))
+	short := write(t, dir, "short.key", "secret")
+	large := write(t, dir, "large.key", strings.Repeat("k", sealFileMax+1))
+	seal := func(s string) string {
+		return "routes:\n- path: /a\n  upstream: http://a\n  scope: {constant: all}\nseal: " + s + "\n"
+	}
+	const makeOne = "make one with: head -c 32 /dev/urandom > FILE"
+	for _, c := range []struct{ name, text, want string }{
+		{"no mapping", seal("x"), `f.yaml:5:7: seal: must be a mapping, such as "keys: ...", and is text`},
+		{"no keys", seal("{}"), "f.yaml:5:7: seal: has no keys; give a list of id and file, the one that seals first"},
+		{"no list", seal("{keys: x}"), `f.yaml:5:14: seal.keys: must be a list, each entry like "- {id: "2026", file: 2026.key}", and is text`},
+		{"an empty ring", seal("{keys: []}"), "f.yaml:5:14: seal.keys: is empty; give at least the key that seals, or remove seal"},
+		{"no id", seal("{keys: [{file: " + good + "}]}"), `f.yaml:5:15: seal.keys[0]: has no id, such as "2026"; it is stored with each answer that the key seals`},
+		{"no file", seal("{keys: [{id: a}]}"), "f.yaml:5:15: seal.keys[0]: has no file, with 32 random bytes, as they are or in base64"},
+		{"one id twice", seal("{keys: [{id: a, file: " + good + "}, {id: a, file: " + good + "}]}"), fmt.Sprintf(`f.yaml:5:%d: seal.keys[1].id: "a" names a key before; each key has an id of its own`, 37+len(good))},
+		{"a file that is not there", seal("{keys: [{id: a, file: /absent.key}]}"), "f.yaml:5:29: seal.keys[0].file: can't be read: open /absent.key: no such file or directory"},
+		{"a key that is too short", seal("{keys: [{id: a, file: " + short + "}]}"), "f.yaml:5:29: seal.keys[0].file: " + short + " has 6 bytes, which are neither 32 bytes nor 32 bytes in base64; " + makeOne},
+		{"a file that is too large", seal("{keys: [{id: a, file: " + large + "}]}"), "f.yaml:5:29: seal.keys[0].file: is too large for a key of 32 bytes; " + makeOne},
+		{"an id that can't be one", seal("{keys: [{id: 'ä', file: " + good + "}]}"), `f.yaml:5:7: seal: keys have an ID "ä"; it must be 1 to 100 printable ASCII characters`},
 	} {
 		t.Run(c.name, func(t *testing.T) { wantFaults(t, c.text, c.want) })
 	}

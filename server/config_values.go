@@ -56,8 +56,8 @@ func (r *configReader) texts(at place, example string) ([]string, []place) {
 	return values, places
 }
 
-// choice reads one of the allowed words. Those in later have a meaning that this version does not have.
-func (r *configReader) choice(at place, allowed, later []string) (string, bool) {
+// choice reads one of the allowed words.
+func (r *configReader) choice(at place, allowed []string) (string, bool) {
 	value, ok := r.text(at, allowed[0])
 	if !ok {
 		return "", false
@@ -67,17 +67,8 @@ func (r *configReader) choice(at place, allowed, later []string) (string, bool) 
 			return value, true
 		}
 	}
-	only := "only " + allowed[0] + " is"
-	if len(allowed) > 1 {
-		only = "only " + strings.Join(allowed[:len(allowed)-1], ", ") + " and " + allowed[len(allowed)-1] + " are"
-	}
-	for _, l := range later {
-		if value == l {
-			r.fault(at, "%q is not supported by this version; %s", value, only)
-			return "", false
-		}
-	}
-	r.fault(at, "%q is not known; %s", value, only)
+	last := len(allowed) - 1
+	r.fault(at, "%q is not known; only %s and %s are", value, strings.Join(allowed[:last], ", "), allowed[last])
 	return "", false
 }
 

@@ -15,9 +15,9 @@ import (
 // key must see the same one for a retry after an upgrade.
 const forwardDomain = "fifty forward_key 1"
 
-// derivedKey is the key that an upstream sees under forward_key: derived. It is the same for the same
+// DerivedKey is the key that an upstream sees under forward_key: derived. It is the same for the same
 // scope and key, on every host and in every version, and tells callers apart who chose the same key.
-func derivedKey(req idempotency.Request) string {
+func DerivedKey(req idempotency.Request) string {
 	sum := sha256.New()
 	// Neither a scope nor a key holds a NUL, so the parts can't run into each other.
 	_, _ = io.WriteString(sum, forwardDomain+"\x00"+req.Scope+"\x00"+req.Key)
@@ -30,7 +30,7 @@ func derivedKey(req idempotency.Request) string {
 func forwardKey(rule ForwardKey, req idempotency.Request, in, out http.Header) {
 	lines := in.Values(idempotencyhttp.KeyHeader)
 	if rule == ForwardDerived {
-		key := derivedKey(req)
+		key := DerivedKey(req)
 		if len(lines) > 0 && strings.HasPrefix(strings.TrimSpace(lines[0]), `"`) {
 			key = `"` + key + `"`
 		}

@@ -11,7 +11,7 @@ import (
 
 func TestTheDerivedKeyNeverChanges(t *testing.T) {
 	// Written down once. If this fails, upstreams take retries across the upgrade for new intents.
-	got := derivedKey(idempotency.Request{Scope: `constant:"all"`, Key: "k1"})
+	got := DerivedKey(idempotency.Request{Scope: `constant:"all"`, Key: "k1"})
 	if want := "fifty_BnrVQGBX7RHifrZuJOcYUQME9bHF1v4h4frtRC5HBTI"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -21,7 +21,7 @@ func TestTheDerivedKeyNeverChanges(t *testing.T) {
 }
 
 func TestWhatKeyTheUpstreamSees(t *testing.T) {
-	derived := derivedKey(idempotency.Request{Scope: `constant:"all"`, Key: "k1"})
+	derived := DerivedKey(idempotency.Request{Scope: `constant:"all"`, Key: "k1"})
 	for _, c := range []struct {
 		name string
 		rule ForwardKey
@@ -50,7 +50,7 @@ func TestDerivedKeysTellCallersApart(t *testing.T) {
 	for _, req := range []idempotency.Request{
 		{Scope: "a", Key: "b"}, {Scope: "a", Key: "c"}, {Scope: "b", Key: "b"}, {Scope: "ab", Key: "c"}, {Scope: "a", Key: "bc"},
 	} {
-		key := derivedKey(req)
+		key := DerivedKey(req)
 		if other, ok := seen[key]; ok {
 			t.Errorf("%v and %v are one key", req, other)
 		}

@@ -22,6 +22,9 @@ type GatewayConfig struct {
 	// caller is a new caller, and its keys run again.
 	Secret []byte
 
+	// Seal seals what is kept of answers. Defaults to none: they are kept in the clear.
+	Seal *idempotency.Ring
+
 	// Owner names this process to operators. Defaults to the host's name and the process id.
 	Owner string
 
@@ -44,9 +47,10 @@ type GatewayConfig struct {
 
 // Gateway sends requests to upstreams, each keyed one once. It is safe for concurrent use.
 type Gateway struct {
-	mux     *http.ServeMux
-	running atomic.Int64 // keyed requests whose work is running
-	close   []func()
+	mux      *http.ServeMux
+	statuses *statuses
+	running  atomic.Int64 // keyed requests whose work is running
+	close    []func()
 }
 
 // NewGateway returns the gateway of a valid configuration. Close it when the last request is done.
@@ -63,7 +67,7 @@ func NewGateway(cfg Config, with GatewayConfig) *Gateway {
 	if with.Now == nil {
 		with.Now = time.Now
 	}
-	g := &Gateway{mux: http.NewServeMux()}
+	g := &Gateway{mux: http.NewServeMux(), statuses: newStatuses()}
 	seen := newAttempts(with.Now)
 	pass := newPassTransport()
 	g.close = append(g.close, pass.CloseIdleConnections)
@@ -75,6 +79,10 @@ func NewGateway(cfg Config, with GatewayConfig) *Gateway {
 
 // ServeHTTP answers a request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.statuses.handles(r) {
+		g.statuses.mux.ServeHTTP(newPacedWriter(w), r)
+		return
+	}
 	if _, pattern := g.mux.Handler(r); pattern == "" {
 		noRoute(w, r)
 		return
@@ -104,7 +112,7 @@ func noRoute(w http.ResponseWriter, r *http.Request) {
 func observer(with GatewayConfig) fifty.Observer {
 	return fifty.Observers(with.Metrics, fifty.ObserverFunc(func(ctx context.Context, e fifty.Event) {
 		switch e.Name {
-		case "idempotency.completion_failed", "idempotency.lease_lost", "idempotency.superseded":
+		case "idempotency.completion_failed", "idempotency.lease_lost", "idempotency.superseded", "idempotency.replay_failed", "idempotency.sweep_failed":
 			attrs := e.Attrs
 			if e.Err != nil {
 				attrs = append(attrs[:len(attrs):len(attrs)], slog.Any("error", e.Err))

@@ -217,7 +217,7 @@ func wantProblem(t testing.TB, a answer, status int, name string) {
 // failing is a store whose calls can be made to fail.
 type failing struct {
 	idempotency.Store
-	claims, completions atomic.Bool
+	claims, completions, steps atomic.Bool
 }
 
 var errStore = errors.New("the store is down")
@@ -227,6 +227,13 @@ func (f *failing) Claim(ctx context.Context, a []idempotency.Attempt) ([]idempot
 		return nil, errStore
 	}
 	return f.Store.Claim(ctx, a)
+}
+
+func (f *failing) SaveStep(ctx context.Context, c idempotency.Claim, step idempotency.StepRecord) error {
+	if f.steps.Load() {
+		return errStore
+	}
+	return f.Store.SaveStep(ctx, c, step)
 }
 
 func (f *failing) Complete(ctx context.Context, c []idempotency.Completion) ([]error, error) {

@@ -23,6 +23,7 @@ type Metrics struct {
 	upstream    *prometheus.CounterVec
 	perAttempt  *prometheus.CounterVec
 	events      *prometheus.CounterVec
+	swept       prometheus.Counter
 }
 
 // Why a request was not protected.
@@ -35,11 +36,13 @@ const (
 const (
 	failureDial = "dial" // nothing was sent
 	failureLost = "lost" // it was sent, and no whole answer came
+	failureLate = "late" // it came again after the upstream's window, and was not sent again
 )
 
 // watchedEvents are there from the start, so that an alert can rest on their being zero.
 var watchedEvents = []string{
 	"idempotency.completion_failed", "idempotency.lease_lost", "idempotency.superseded", "idempotency.left_unknown",
+	"idempotency.sweep_failed", "idempotency.replay_failed",
 }
 
 // NewMetrics makes metrics in a registry of their own, with those of the Go runtime and the process.
@@ -51,18 +54,21 @@ func NewMetrics() *Metrics {
 		registry:    prometheus.NewRegistry(),
 		requests:    counter("requests_total", "Requests by route and what became of them.", "route", "outcome"),
 		unprotected: counter("unprotected_total", "Requests that changed something without a key: a repeat of one runs again.", "route", "reason"),
-		upstream:    counter("upstream_failures_total", "Keyed requests whose upstream could not be reached (dial) or gave no whole answer (lost).", "route", "kind"),
+		upstream:    counter("upstream_failures_total", "Keyed requests whose upstream could not be reached (dial), gave no whole answer (lost), or no longer knows a repeat (late).", "route", "kind"),
 		perAttempt:  counter("key_per_attempt_total", "Requests that repeat another one of the same caller under a new key within a minute.", "route"),
 		events:      counter("events_total", "Events of the idempotency packages, by name.", "event"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "fifty", Name: "request_seconds", Help: "Time of keyed requests, by route and what became of them.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"route", "outcome"}),
+		swept: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "fifty", Name: "swept_total", Help: "Answers dropped and keys forgotten by this host's sweeps, because their time was over.",
+		}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "fifty", Name: "in_flight", Help: "Keyed requests whose work is running.",
 		}, []string{"route"}),
 	}
-	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.unprotected, m.upstream, m.perAttempt, m.events,
+	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.unprotected, m.upstream, m.perAttempt, m.events, m.swept,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, name := range watchedEvents {
 		m.events.WithLabelValues(name)
@@ -83,7 +89,7 @@ func (m *Metrics) route(name string) {
 	for _, reason := range []string{reasonNoKey, reasonMethod} {
 		m.unprotected.WithLabelValues(name, reason)
 	}
-	for _, kind := range []string{failureDial, failureLost} {
+	for _, kind := range []string{failureDial, failureLost, failureLate} {
 		m.upstream.WithLabelValues(name, kind)
 	}
 	m.inFlight.WithLabelValues(name)

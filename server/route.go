@@ -33,37 +33,50 @@ func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *attempts, pass *h
 		Lease:       cfg.Lease,
 		WorkMax:     cfg.Timeout,
 		StoreMax:    with.StoreMax,
+		Wait:        cfg.Duplicate == DuplicateWait,
+		Retention:   cfg.Retention,
+		Tombstone:   cfg.Tombstone,
 		ResponseMax: int(cfg.ResponseMax),
+		Seal:        with.Seal,
 		Owner:       with.Owner,
 		Observer:    watch,
 	})
-	who := &scopes{rule: cfg.Scope, route: cfg.Path, secret: with.Secret, now: with.Now}
-	protect := idempotencyhttp.Middleware(doer{keys, rt}, idempotencyhttp.Config{
-		Scope:       who.problem,
+	who := &scopes{rule: cfg.Scope, route: cfg.Path, methods: cfg.Methods, secret: with.Secret, now: with.Now}
+	how := idempotencyhttp.Config{
+		Scope:       func(r *http.Request) (string, error) { return told(who.of(r)) },
 		Methods:     cfg.Methods,
+		Headers:     cfg.Headers,
 		BodyMax:     cfg.BodyMax,
 		ResponseMax: int(cfg.ResponseMax),
+		Steps:       cfg.Unknown == UnknownRetry,
 		Observer:    watch,
-	})
-	errorLog := slog.NewLogLogger(with.Log.Handler(), slog.LevelWarn)
-	rt.keyed = protect(&httputil.ReverseProxy{
+	}
+	if cfg.Duplicate == DuplicateAccepted {
+		how.Status = rt.statusPath
+		g.statuses.add(rt, keys, who, how)
+	}
+	once := newOnceTransport(cfg.ResponseMax)
+	proxy := &httputil.ReverseProxy{
 		Rewrite:      rt.rewriteKeyed,
-		Transport:    newOnceTransport(cfg.ResponseMax),
+		Transport:    once,
 		ErrorHandler: rt.keyedFailed,
-		ErrorLog:     errorLog,
-	})
+		ErrorLog:     slog.NewLogLogger(with.Log.Handler(), slog.LevelWarn),
+	}
+	if cfg.Unknown == UnknownRetry {
+		once.before, proxy.ModifyResponse = rt.sending, rt.answered
+	}
+	rt.keyed = idempotencyhttp.Middleware(doer{keys, rt}, how)(proxy)
 	rt.pass = &httputil.ReverseProxy{
 		Rewrite:      rt.rewrite,
 		Transport:    splitTransport{once: newOnceTransport(0), pass: pass},
 		ErrorHandler: rt.passFailed,
-		ErrorLog:     errorLog,
+		ErrorLog:     proxy.ErrorLog,
 	}
 	return rt
 }
 
-// problem is of, with an error that tells the client what is missing.
-func (s *scopes) problem(r *http.Request) (string, error) {
-	scope, err := s.of(r)
+// told is a scope, or an error that tells the client what is missing.
+func told(scope string, err error) (string, error) {
 	if err != nil {
 		return "", &idempotencyhttp.Problem{
 			Name: "scope-missing", Status: http.StatusUnauthorized, Title: "The caller is not known",
@@ -174,20 +187,31 @@ func (rt *route) keyedFailed(w http.ResponseWriter, r *http.Request, err error) 
 		idempotencyhttp.SetKeep(r.Context(), idempotencyhttp.Freed)
 		rt.metrics.upstream.WithLabelValues(rt.Path, failureDial).Inc()
 		rt.log.WarnContext(r.Context(), "the upstream can't be reached; nothing was sent", "route", rt.Path, "upstream", dial.Address, "error", dial.Cause)
-		idempotencyhttp.WriteProblem(w, unreachable("Nothing was sent to it and nothing was run. Send the same request with the same key again."))
+		idempotencyhttp.WriteProblem(w, unreachable("Nothing was sent to it, and this time nothing was run. Send the same request with the same key again."))
+		return
+	}
+	if unsent, ok := errors.AsType[*NotSentError](err); ok {
+		rt.notSent(w, r, unsent.Cause)
 		return
 	}
 	idempotencyhttp.SetKeep(r.Context(), idempotencyhttp.Failed)
 	rt.metrics.upstream.WithLabelValues(rt.Path, failureLost).Inc()
-	rt.log.ErrorContext(r.Context(), "the upstream got a request and gave no whole answer; its key is held", "route", rt.Path, "upstream", rt.Upstream.Host, "error", err)
 	what := "gave no whole answer"
 	if errors.Is(err, context.DeadlineExceeded) {
 		what = fmt.Sprintf("gave no answer within %v", rt.Timeout)
 	}
-	idempotencyhttp.WriteProblem(w, &idempotencyhttp.Problem{
+	p := &idempotencyhttp.Problem{
 		Name: "unknown", Status: http.StatusServiceUnavailable, Title: "The outcome is not known",
 		Detail: "The service behind this gateway got the request and " + what + ". The work may have happened, and it is not run again under this key. Don't send it under a new key. The operator of this service can resolve the key.",
-	})
+	}
+	if rt.Unknown == UnknownRetry {
+		p.Detail = "The service behind this gateway got the request and " + what + ". The work may have happened. Send the same request with the same key again, never with a new key: the service knows a repeat by it."
+		p.RetryAfter = time.Second
+		rt.log.WarnContext(r.Context(), "the upstream got a request and gave no whole answer; the next request with its key sends it again", "route", rt.Path, "upstream", rt.Upstream.Host, "error", err)
+	} else {
+		rt.log.ErrorContext(r.Context(), "the upstream got a request and gave no whole answer; its key is held", "route", rt.Path, "upstream", rt.Upstream.Host, "error", err)
+	}
+	idempotencyhttp.WriteProblem(w, p)
 }
 
 func (rt *route) passFailed(w http.ResponseWriter, r *http.Request, err error) {

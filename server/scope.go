@@ -57,27 +57,35 @@ func (s ScopeRule) String() string {
 
 // scopes derives the scopes of one route. It is safe for concurrent use.
 type scopes struct {
-	rule   ScopeRule
-	route  string
-	secret []byte // keys the digest of a credential
-	now    func() time.Time
+	rule    ScopeRule
+	route   string
+	methods []string // of the route; not empty
+	secret  []byte   // keys the digest of a credential
+	now     func() time.Time
 }
 
 // of returns the scope of a request, or an error that says why there is none. The parts are quoted, so
 // that no two identities give one scope.
-func (s *scopes) of(r *http.Request) (string, error) {
+func (s *scopes) of(r *http.Request) (string, error) { return s.as(r, r.Method) }
+
+// as is of for a request that says of itself who sends it, about one that was sent with method.
+func (s *scopes) as(r *http.Request, method string) (string, error) {
 	scope, err := s.identity(r)
 	if err != nil {
 		return "", err
 	}
 	if s.rule.WithEndpoint {
-		scope += " " + r.Method + " " + strconv.QuoteToASCII(s.route)
+		scope += endpoint(method, s.route)
 	}
 	if len(scope) > idempotency.ScopeMax {
 		return "", fmt.Errorf("the caller's identity makes a scope of %d bytes; at most %d are allowed", len(scope), idempotency.ScopeMax)
 	}
 	return scope, nil
 }
+
+// endpoint is the end of a scope with its endpoint. A method has no space, so it is told apart from what is
+// before it.
+func endpoint(method, route string) string { return " " + method + " " + strconv.QuoteToASCII(route) }
 
 func (s *scopes) identity(r *http.Request) (string, error) {
 	switch s.rule.Kind {

@@ -16,6 +16,8 @@ const (
 	ListenDefault = "127.0.0.1:8080"
 	AdminDefault  = "127.0.0.1:8081"
 	DrainDefault  = 30 * time.Second
+
+	SweepEveryDefault = time.Minute
 )
 
 // sandboxScope is the only caller where the sandbox is behind the gateway.
@@ -34,6 +36,9 @@ type ServeConfig struct {
 	Out     io.Writer    // gets what is printed at the start. Defaults to nowhere
 	Log     *slog.Logger // Defaults to slog.Default()
 
+	// SweepEvery is about how often records whose time is over are tidied. Defaults to SweepEveryDefault.
+	SweepEvery time.Duration
+
 	// Hurry ends a drain at once when it is closed. Defaults to never.
 	Hurry <-chan struct{}
 }
@@ -50,6 +55,9 @@ func (c ServeConfig) withDefaults() ServeConfig {
 	}
 	if c.Drain == 0 {
 		c.Drain = DrainDefault
+	}
+	if c.SweepEvery == 0 {
+		c.SweepEvery = SweepEveryDefault
 	}
 	if c.Out == nil {
 		c.Out = io.Discard
@@ -165,6 +173,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.makeGateway(ctx); err != nil {
 		return err
 	}
+	s.later(s.startSweeping())
 	s.public = startServing(newHTTPServer(s.gateway, s.cfg.Log), public, secure)
 	s.later(func() { _ = s.public.Close() })
 	s.ready.set("")
@@ -178,7 +187,7 @@ func (s *server) makeGateway(ctx context.Context) error {
 		return err
 	}
 	s.gateway = NewGateway(s.cfg.Config, GatewayConfig{
-		Keys: s.backend.Keys, Secret: secret, Metrics: s.metrics, Log: s.cfg.Log,
+		Keys: s.backend.Keys, Secret: secret, Seal: s.cfg.Config.Seal, Metrics: s.metrics, Log: s.cfg.Log,
 	})
 	s.later(s.gateway.Close)
 	return nil

@@ -23,7 +23,7 @@ const (
 )
 
 // DialError says that no connection to the upstream came about, so that no byte of the request was sent
-// and nothing was run. No other error says that.
+// and nothing was run. Besides it only a NotSentError says that.
 type DialError struct {
 	Address string
 	Cause   error
@@ -35,6 +35,14 @@ func (e *DialError) Error() string {
 
 // Unwrap returns the cause.
 func (e *DialError) Unwrap() error { return e.Cause }
+
+// NotSentError says that a request was given up before its first byte was sent: nothing was run by it.
+type NotSentError struct{ Cause error }
+
+func (e *NotSentError) Error() string { return "nothing was sent to the upstream: " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *NotSentError) Unwrap() error { return e.Cause }
 
 // onceTransport sends each request at most once, over a connection of its own (H1). http.Transport can't
 // be used for that: it takes a request with an Idempotency-Key for one that may be sent again, and does so
@@ -51,6 +59,10 @@ type onceTransport struct {
 	dialer  *http.Transport // makes connections; never sends
 	dialMax time.Duration
 	holdMax int64 // bytes; zero holds nothing
+
+	// before, if there is one, is called when there is a connection and no byte of the request was sent on it.
+	// It may change the request's header. On an error nothing is sent.
+	before func(r *http.Request) error
 }
 
 func newOnceTransport(holdMax int64) *onceTransport {
@@ -69,7 +81,7 @@ func newOnceTransport(holdMax int64) *onceTransport {
 	}
 }
 
-// RoundTrip sends the request once. A *DialError means that nothing was sent; after any other error the
+// RoundTrip sends the request once. A *DialError or *NotSentError means that nothing was sent; after any other error the
 // upstream may have received the request and acted on it.
 func (t *onceTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := addressOf(r.URL)
@@ -85,6 +97,13 @@ func (t *onceTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Close = true  // tells the upstream that no other request follows
 	r.GetBody = nil // nothing can rewind the body
 	r.Trailer = nil // the body was read whole before; what is sent is what was compared
+	if t.before != nil {
+		if err := t.before(r); err != nil {
+			closeBody(r)
+			_ = conn.Close()
+			return nil, &NotSentError{err}
+		}
+	}
 	resp, err := conn.RoundTrip(r)
 	if err != nil {
 		_ = conn.Close()

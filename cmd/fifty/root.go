@@ -25,13 +25,14 @@ const (
 
 // app is one run of the program.
 type app struct {
+	in       io.Reader
 	out, err io.Writer
 	signals  chan os.Signal
 }
 
 // run executes a command line and returns the exit code.
 func run(args []string, out, errOut io.Writer) int {
-	a := &app{out: out, err: errOut, signals: make(chan os.Signal, 2)} // the second one must not be lost
+	a := &app{in: os.Stdin, out: out, err: errOut, signals: make(chan os.Signal, 2)} // the second one must not be lost
 	signal.Notify(a.signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(a.signals)
 	return a.run(args)
@@ -84,7 +85,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(a.serve(), a.proxy(), a.sandbox(), a.migrate(), a.version())
+	root.AddCommand(a.serve(), a.proxy(), a.sandbox(), a.migrate(), a.keys(), a.version())
 	return root
 }
 

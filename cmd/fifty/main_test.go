@@ -115,7 +115,7 @@ func TestACheckedConfigurationPrintsWhatWouldRun(t *testing.T) {
 	want := bad + " has 3 fault(s):\n" +
 		bad + ":2:3: routes[0].pth: is not a known field; did you mean path?\n" +
 		bad + ":2:3: routes[0]: has no path, such as /charges\n" +
-		bad + ":5:3: routes[0].wait: is not supported by this version; remove it\n"
+		bad + ":5:3: routes[0].wait: is not a known field; known here: path, methods, upstream, key, scope, unknown, upstream_window, duplicate, retention, tombstone, headers, forward_key, body_max, response_max, timeout, lease\n"
 	if code != exitUsage || errOut != "fifty: "+want {
 		t.Errorf("exit code %d\n%s\nwant\n%s", code, errOut, want)
 	}

@@ -11,16 +11,16 @@ import (
 	"github.com/fiftyhosts/fifty/store/sqlite"
 )
 
-// suiteStores makes the stores of the suite: all on one file, with one clock.
+// suiteStores makes the stores of the suite: each on a file of its own, so that a sweep has only its own case's
+// records to work on; all with one clock.
 type suiteStores struct {
-	path  string
 	clock *hostClock
 	sql   sqlite.Statements
 }
 
 func newSuite(t *testing.T, sql sqlite.Statements) (suiteStores, idempotencytest.Features) {
 	t.Helper()
-	s := suiteStores{newFile(t), newHostClock(), sql}
+	s := suiteStores{newHostClock(), sql}
 	return s, idempotencytest.Features{
 		Advance: func(d time.Duration) { s.clock.Add(d) },
 		Now:     s.now,
@@ -36,7 +36,7 @@ func (s suiteStores) now() time.Time {
 
 func (s suiteStores) store(tb testing.TB, hook idempotencytest.Hook) *sqlite.Store {
 	cfg := sqlite.Config{Now: s.clock.Now}.WithHook(hook).WithStatements(s.sql)
-	return open(tb, s.path, cfg.WithPragma("synchronous(OFF)")) // no power is cut here
+	return open(tb, newFile(tb), cfg.WithPragma("synchronous(OFF)")) // no power is cut here
 }
 
 func (s suiteStores) keys(tb testing.TB, hook idempotencytest.Hook) idempotency.Store {

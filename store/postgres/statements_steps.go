@@ -21,13 +21,15 @@ set sent = excluded.sent, result = excluded.result
 
 // What a sweep and an erasure run under, for their transaction only: the limits of enterSQL, and plans that go
 // through the indexes in their order. Without statistics, as after many records came or went at once, the
-// planner would rather read all that is due, and sort it, for every batch.
+// planner would rather read all that is due, and sort it, for every batch. What can't do without a plan that is
+// off looks so dear that it would be compiled first, for seconds.
 const tidyEnterSQL = `
 select count(set_config(name, value, true))
 from (values
     ('idle_in_transaction_session_timeout', $1::text), ('tcp_user_timeout', $1::text),
     ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('enable_sort', 'off'),
-    ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off')
+    ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
+    ('jit', 'off')
 ) as setting (name, value)
 `
 

@@ -60,11 +60,16 @@ func startGateway(tb testing.TB, upstream, database string, lease time.Duration)
 // startRoute runs `fifty serve` in front of an upstream, with more fields of the route, each "name: value".
 func startRoute(tb testing.TB, upstream, database string, fields ...string) *host {
 	tb.Helper()
-	config := fmt.Sprintf("routes:\n- path: /charges\n  upstream: %s\n  scope: {credential: }\n", upstream)
+	config := writeConfig(tb, routeConfig(upstream, fields...))
+	return ready(start(tb, append([]string{"serve", "--config", config}, onFreePorts(database)...)...))
+}
+
+func routeConfig(upstream string, fields ...string) (config string) {
+	config = fmt.Sprintf("routes:\n- path: /charges\n  upstream: %s\n  scope: {credential: }\n", upstream)
 	for _, f := range fields {
 		config += "  " + f + "\n"
 	}
-	return ready(start(tb, append([]string{"serve", "--config", writeConfig(tb, config)}, onFreePorts(database)...)...))
+	return config
 }
 
 func writeConfig(tb testing.TB, text string) (path string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
@@ -85,7 +86,7 @@ func persistAtOnce(ctx context.Context, c charge, gateways []string) error {
 		switch {
 		case errs[i] != nil:
 			return errs[i]
-		case a.status != 201 || !sameAnswer(a, answers[0]):
+		case a.status != http.StatusCreated || !sameAnswer(a, answers[0]):
 			return fmt.Errorf("caller 0 got %v, caller %d got %v", answers[0], i, a)
 		case a.header.Get(replayedHeader) == "":
 			originals++
@@ -102,4 +103,30 @@ func (b *bank) counts() map[bankFault]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.did)
+}
+
+// TestRetryRoutePastTheServicesWindowIsHeld: a service remembers a key for some time only. What is sent again
+// within it is told as a repeat; past it nothing is sent any more, and an operator decides (H8).
+func TestRetryRoutePastTheServicesWindowIsHeld(t *testing.T) {
+	t.Parallel()
+	database := sqliteURL(t)
+	upstream, _ := newBank(t, scripted(dropAfter)) // never answers
+	gateway := startRoute(t, upstream.url, database, "unknown: retry", "upstream_window: 1s")
+	c := charge{key: "order-1", account: "alice", amount: 1200}
+	a, err := c.persist(t.Context(), gateway.url)
+	if err != nil || a.problem() != problemUnresolved {
+		t.Fatalf("past the window the caller got %v, %v; want unresolved", a, err)
+	}
+	asked := upstream.requestsOf(c.key)
+	if a := c.mustSend(t, gateway.url); a.problem() != problemUnresolved {
+		t.Errorf("a later arrival got %v, want unresolved", a)
+	}
+	if n := upstream.requestsOf(c.key); n != asked {
+		t.Errorf("the bank got %d requests past its window", n-asked)
+	}
+	upstream.wantBooked(t, 1)
+	unresolvedKey(t, database, c.key).resolve(t, database, http.StatusCreated, `{"id":"ch_1"}`)
+	if a := c.mustSend(t, gateway.url); a.status != http.StatusCreated || string(a.body) != `{"id":"ch_1"}` {
+		t.Errorf("after the decision an arrival got %v", a)
+	}
 }

@@ -8,10 +8,17 @@
 //
 //   - main_test.go: the binary under test; process_test.go, hosts_test.go: its processes
 //   - client_test.go: a client that asks until it is answered
+//   - operator_test.go: what an operator does with fifty keys
 //   - relay_test.go: a network that goes wrong, and a count of what reaches a service
+//   - bank_test.go: a service that tells a repeat by its key, and goes wrong too
 //   - once_test.go: many duplicates, one or two gateways
+//   - dedup_test.go, hold_test.go: what is sent again, and what never is, when replies are lost
 //   - crash_test.go: gateways, services and databases that die at work; reserved_test.go: one that is down
+//   - frozen_test.go: gateways that stop without dying, and who goes on in their place
+//   - steps_test.go: a service built on the library that dies between its steps
+//   - store_test.go: a database that is read-only, newer, or away for long
 //   - stripe_test.go, curl_test.go: clients that we did not write; stripeclient is a module of its own
 //   - badinput_test.go, badstart_test.go: what is refused, and how it is said
+//   - tenants_test.go: whose a status URL and a sealed answer are
 //   - readme_test.go, consumer_test.go: what a new user does first; modproxy_test.go: this module, published
 package e2e

@@ -81,6 +81,25 @@ func TestPostgresThatIsReadOnlyMeansThatNothingIsRun(t *testing.T) {
 	p.find("connect to the primary")
 }
 
+// TestPostgresWithANewerSchemaIsLeftAloneByAnOlderProgram: where the tables say that this program can still
+// work with them it does, as in a rolling upgrade; where not, it says that it is too old and does not start.
+func TestPostgresWithANewerSchemaIsLeftAloneByAnOlderProgram(t *testing.T) {
+	t.Parallel()
+	database := testenv.Postgres(t).Database(t)
+	startServe(t, database)
+	query(t, database, `insert into fifty.migrations (version, name, oldest) values (1001, '1001_adds', 1)`)
+	newer := startServe(t, database)
+	c := charge{key: "order-1", account: "alice", amount: 1200}
+	c.mustSend(t, newer.url).charge(t)
+
+	query(t, database, `insert into fifty.migrations (version, name, oldest) values (1002, '1002_changes', 1002)`)
+	p := start(t, append([]string{"serve"}, onFreePorts(database)...)...)
+	if code := p.exitCode(); code != 2 {
+		t.Errorf("exit code %d, want 2", code)
+	}
+	p.find("version 1002.*deploy a newer one")
+}
+
 // TestPostgresThatIsDownForLongUnderLoadRunsNothingTwice: the database goes away while many requests are at
 // work, and stays away for longer than anybody waits for it. Each caller is told the truth, none is run
 // without a claim, and once it is back each key has its answer, or an operator sees it.

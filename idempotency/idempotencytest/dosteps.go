@@ -149,10 +149,10 @@ var doStepsCases = []claim{
 	}},
 	{"StepOnce that a killed owner may have sent is not sent again unless the peer says no", (*world).asksBeforeItSends},
 	{"in every order one of two DoSteps finishes what a killed owner began", func(w *world) {
-		w.race(ofDo, func() interleave.Case { return w.twoDoSteps(w.killed(finished("reserve", reserved)).Request, "charge") })
+		w.race(ofSteps, func() interleave.Case { return w.twoDoSteps(w.killed(finished("reserve", reserved)).Request, "charge") })
 	}},
 	{"in every order one of two DoSteps runs, and each step once", func(w *world) {
-		w.race(ofDo, func() interleave.Case { return w.twoDoSteps(w.request(), "reserve", "charge") })
+		w.race(ofSteps, func() interleave.Case { return w.twoDoSteps(w.request(), "reserve", "charge") })
 	}},
 }
 

@@ -151,7 +151,6 @@ var plantedSweeps = []struct {
 	by    string
 }{
 	{floorReadEarly, "in every order a key whose tombstone is being removed keeps it, or gets a higher token"},
-	{floorReadEarly, "in every order one of two claims wins a key that is being removed, with a higher token"},
 	{floorReadEarly, "in every order a free key that is claimed is not swept away"},
 	{floorRaisedLate, "in every order a key whose tombstone is being removed keeps it, or gets a higher token"},
 	{floorRaisedLate, "in every order a free key that is claimed is not swept away"},

@@ -189,7 +189,7 @@ var resolveCases = []claim{
 	{"decisions about a key are kept in order, as they were explained", func(w *world) {
 		req := w.request()
 		var want []idempotency.Decision
-		for i, note := range []string{"plain", "ä \" ' \\ 日本\n", strings.Repeat("n", 1000)} {
+		for i, note := range []string{"plain", "ä \" ' \\ %s 日本\n", strings.Repeat("n", 1000)} {
 			rec := w.win(resumable(req))
 			if i == 1 {
 				w.complete(rec, idempotency.Unknown, idempotency.Response{})
@@ -198,7 +198,7 @@ var resolveCases = []claim{
 				w.letGo(rec)
 			}
 			r := deciding(rec)
-			r.By, r.Note = "operator "+note[:1], note
+			r.By, r.Note = fmt.Sprintf("ann's deputy %d", i), note
 			w.resolve(r)
 			want = append(want, decisionOf(rec, r))
 			w.pass(time.Microsecond)

@@ -9,52 +9,27 @@ import (
 	"github.com/fiftyhosts/fifty/internal/interleave"
 )
 
-// sweeps at one call of a race: a store may need several to remove a record.
-const sweepPasses = 3
-
 // sweeping is what a caller of a race swept.
 type sweeping struct {
 	n   int
 	err error
 }
 
-// sweeps is a caller that sweeps all that is at least shortAge old, until it finds something.
+// sweeps is a caller that sweeps what is at least shortAge old.
 func (w *world) sweeps(limit int, to *sweeping) func(ctx context.Context) {
-	return func(ctx context.Context) {
-		for range sweepPasses {
-			if to.n, to.err = w.store.Sweep(ctx, shortAge, shortAge, limit); to.err != nil || to.n > 0 {
-				return
-			}
-		}
-	}
+	return func(ctx context.Context) { to.n, to.err = w.store.Sweep(ctx, shortAge, shortAge, limit) }
 }
 
 var sweepRaceCases = []claim{
 	{"in every order a key whose tombstone is being removed keeps it, or gets a higher token", func(w *world) {
 		removed := 0
-		w.race(ofTwo, func() interleave.Case { return w.claimAgainstSweep(&removed) })
+		w.race(ofSweep, func() interleave.Case { return w.claimAgainstSweep(&removed) })
 		if removed == 0 {
 			w.Errorf("in no order did the sweep remove the tombstone before the claim")
 		}
 	}},
-	{"in every order one of two claims wins a key that is being removed, with a higher token", func(w *world) {
-		w.race(ofThree, func() interleave.Case {
-			rec := w.freedKey()
-			w.pass(shortAge)
-			attempts := []idempotency.Attempt{attempt(rec.Request), attempt(rec.Request)}
-			results, swept := make([]asked, len(attempts)), sweeping{}
-			return interleave.Case{
-				Callers: []func(context.Context){
-					w.claims(attempts[0], &results[0]), w.claims(attempts[1], &results[1]), w.sweeps(sweepMost, &swept),
-				},
-				Check: func() error {
-					return errors.Join(swept.err, w.oneWinner(rec.Token, attempts, results))
-				},
-			}
-		})
-	}},
 	{"in every order a free key that is claimed is not swept away", func(w *world) {
-		w.race(ofTwo, func() interleave.Case {
+		w.race(ofSweep, func() interleave.Case {
 			rec := w.freedKey()
 			w.pass(shortAge)
 			next := attempt(rec.Request)
@@ -69,7 +44,7 @@ var sweepRaceCases = []claim{
 		})
 	}},
 	{"in every order a duplicate of a record that is being buried gets the whole answer or none", func(w *world) {
-		w.race(ofTwo, func() interleave.Case {
+		w.race(ofSweep, func() interleave.Case {
 			rec := w.answered()
 			w.pass(shortAge)
 			var dup asked
@@ -94,7 +69,7 @@ var sweepRaceCases = []claim{
 		for what, leave := range map[string]func() idempotency.Record{
 			"done": w.answered, "free": w.freedKey, "tombstones": w.buried,
 		} {
-			w.race(ofTwo, func() interleave.Case { return w.twoSweeps(what, leave) })
+			w.race(ofSweep, func() interleave.Case { return w.twoSweeps(what, leave) })
 		}
 	}},
 }

@@ -21,10 +21,10 @@ func txWindowCases[Tx any]() []txClaim[Tx] {
 			w.is(rec)
 		}},
 		{"in every order an InTx on a free key and a sweep leave its effect, its answer and a higher token", func(w *txWorld[Tx]) {
-			w.race(ofInTx, w.inTxAgainstSweep)
+			w.race(ofSweep, w.inTxAgainstSweep)
 		}},
 		{"in every order an InTx that fails leaves a free key to the sweep", func(w *txWorld[Tx]) {
-			w.race(ofInTx, w.failingAgainstSweep)
+			w.race(ofSweep, w.failingAgainstSweep)
 		}},
 	}
 }

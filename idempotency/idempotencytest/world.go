@@ -187,7 +187,9 @@ func (w *world) pass(d time.Duration) {
 		w.f.Advance(d)
 		return
 	}
-	witness := w.win(attempt(w.request()))
+	clock := attempt(w.request())
+	clock.Request.Scope = "clock of " + w.scope // no record of the case
+	witness := w.win(clock)
 	w.until("a record grows older", func() bool { return w.find(witness.Request).Age >= d })
 }
 
@@ -299,6 +301,8 @@ var (
 	ofThree   = size{min: 6, all: 20}
 	ofBatches = size{min: 2, all: 20}
 	ofDo      = size{min: 4, all: 200}
+	ofSweep   = size{min: 2, all: 40} // each of its orders needs records of some age
+	ofSteps   = size{min: 4, all: 40}
 	ofInTx    = size{min: 5, all: 100}
 	ofDoTx    = size{min: 5, all: 50} // each hook of the store, and savepoints
 )

@@ -42,6 +42,11 @@ func startGate(t testing.TB, upstream string, edit func(*Route)) *gate {
 
 func startGateOn(t testing.TB, upstream string, keys idempotency.Store, edit func(*Route)) *gate {
 	t.Helper()
+	return startGateWith(t, upstream, edit, GatewayConfig{Keys: keys})
+}
+
+func startGateWith(t testing.TB, upstream string, edit func(*Route), with GatewayConfig) *gate {
+	t.Helper()
 	cfg, err := ProxyConfig(upstream, ScopeRule{Kind: ScopeConstant, Constant: "all"})
 	if err != nil {
 		t.Fatal(err)
@@ -50,16 +55,27 @@ func startGateOn(t testing.TB, upstream string, keys idempotency.Store, edit fun
 		edit(&cfg.Routes[0])
 	}
 	g := &gate{metrics: NewMetrics(), log: &lines{}}
-	g.gateway = NewGateway(cfg, GatewayConfig{
-		Keys: keys, Secret: []byte("secret"), Metrics: g.metrics, Log: slog.New(slog.NewJSONHandler(g.log, nil)),
-		StoreMax: 50 * time.Millisecond, BodyReadMax: bodyReadTestMax,
-	})
-	g.Server = httptest.NewServer(g.gateway)
+	with.Secret, with.Metrics, with.Log = []byte("secret"), g.metrics, slog.New(slog.NewJSONHandler(g.log, nil))
+	with.StoreMax, with.BodyReadMax = 50*time.Millisecond, bodyReadTestMax
+	g.serve(t, NewGateway(cfg, with))
+	return g
+}
+
+// serveGate is a gate for a gateway that the test has made.
+func serveGate(t testing.TB, gateway *Gateway) *gate {
+	t.Helper()
+	g := &gate{}
+	g.serve(t, gateway)
+	return g
+}
+
+func (g *gate) serve(t testing.TB, gateway *Gateway) {
+	g.gateway = gateway
+	g.Server = httptest.NewServer(gateway)
 	t.Cleanup(func() {
 		g.Close()
-		g.gateway.Close()
+		gateway.Close()
 	})
-	return g
 }
 
 // lines gathers a log.

@@ -66,7 +66,7 @@ func (a Attempt) CheckWindow(now time.Time) error {
 	switch {
 	case a.Made.IsZero():
 		return nil
-	case a.Made.Before(now.Add(-a.Window)):
+	case !a.Made.After(now.Add(-a.Window)): // at this very moment its tombstone may go
 		return ErrExpired
 	case a.Made.After(now.Add(AheadMax)):
 		return &fifty.InvalidError{Field: "Request.Key", Problem: fmt.Sprintf("carries a time more than %v ahead of the store's clock; check the client's clock", AheadMax)}

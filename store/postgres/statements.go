@@ -122,7 +122,7 @@ const recordColumns = `
 
 // windowSQL is Attempt.CheckWindow by the server's clock: true for a key that carries no time.
 const windowSQL = `coalesce(
-        $9::timestamptz >= clock_timestamp() - $10::bigint * interval '1 microsecond'
+        $9::timestamptz > clock_timestamp() - $10::bigint * interval '1 microsecond'
         and $9::timestamptz <= clock_timestamp() + {ahead},
         true)`
 

@@ -103,7 +103,7 @@ var shipped = statements{
 		state = 5, status = 0, header = NULL, body = NULL, not_replayable = 0
 		WHERE scope = ?1 AND key = ?2`},
 
-	// made < and not <=: at the very end of its window a time-ordered key may still be claimed.
+	// made < and not <=: a tombstone outlives the window of its time-ordered key by a moment.
 	forget: statement{"forget", `DELETE FROM fifty_keys
 		WHERE rowid IN (SELECT rowid FROM fifty_keys
 			WHERE state = ?1 AND changed <= ?2 AND made < ?3 AND state IN (2, 4, 5) ORDER BY changed LIMIT ?4)

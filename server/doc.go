@@ -14,14 +14,22 @@
 //   - No answer, or half of one, or none within the route's timeout: 503, unknown. The upstream may have
 //     acted, so the key is held as unresolved.
 //
+// That is unknown: hold. With unknown: retry, for an upstream that knows a repeat by its key, nothing is held:
+// the next request with the key is sent on under the key of the first attempt, which is written down before
+// its first byte is sent. When the upstream's window has passed since then, the key is held after all (H8). A
+// 409 to what was sent again is passed on and not kept: the first attempt may still be at work over there.
+//
 // # Files
 //
-//   - config.go, config_read.go, config_routes.go, config_scope.go, config_values.go: the YAML, strictly
+//   - config.go, config_read.go, config_routes.go, config_scope.go, config_seal.go, config_values.go: the YAML,
+//     strictly
 //   - scope.go, jwt.go, jwt_keys.go: who the caller is (H2)
 //   - transport.go: a request is sent once or not at all (H1)
 //   - gateway.go, route.go, forward.go, doer.go: a request's way through
+//   - retry.go: routes that send again; status.go: where a duplicate that was accepted looks
 //   - conn.go: a client that is slow
 //   - metrics.go, attempts.go: what is counted; the sign of a client that makes a key per attempt (H11)
 //   - backend.go, backend_open.go: the database behind a URL
+//   - sweep.go: what is old is dropped
 //   - serve.go, listen.go, admin.go, banner.go, sandbox_serve.go: the process: listeners, health, drain
 package server

@@ -104,6 +104,33 @@ func TestTheConfigurationInTheHelpIsRight(t *testing.T) {
 	}
 }
 
+// TestTheConfigurationToDeployIsRight: as it is, and with what is commented out.
+func TestTheConfigurationToDeployIsRight(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/fifty.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := try(t, "serve", "--check-config", "--config", "../../deploy/fifty.yaml")
+	if code != exitFine || !strings.Contains(out, "It has 3 route(s):") {
+		t.Errorf("exit code %d\n%s%s", code, out, errOut)
+	}
+	sealed := regexp.MustCompile(`(?m)^# (seal:|  keys:|    - \{)`).ReplaceAllString(string(text), "$1")
+	name := write(t, "fifty.yaml", sealed)
+	for _, key := range []string{"2025.key", "2026.key"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(name), key), bytes.Repeat([]byte(key[:1]), 32), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, _, errOut := try(t, "serve", "--check-config", "--config", name); sealed == string(text) || code != exitFine {
+		t.Errorf("exit code %d\n%s", code, errOut)
+	}
+	for _, field := range []string{"path", "methods", "upstream", "key", "scope", "unknown", "upstream_window", "duplicate", "retention", "tombstone", "headers", "forward_key", "body_max", "response_max", "timeout", "lease", "seal", "jwt", "credential", "header", "constant", "with_endpoint", "claim", "issuer", "audience", "algorithms"} {
+		if !regexp.MustCompile(`(?m)^[# -]*` + field + `:`).Match(text) {
+			t.Errorf("it does not show %s", field)
+		}
+	}
+}
+
 func TestACheckedConfigurationPrintsWhatWouldRun(t *testing.T) {
 	good := write(t, "good.yaml", goodConfig)
 	code, out, _ := try(t, "serve", "--check-config", "--config", good)

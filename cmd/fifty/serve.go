@@ -78,9 +78,15 @@ const exampleConfig = `  routes:
       with_endpoint: false            # true: a key is used once per method and route
     forward_key: raw                  # or derived: when all callers share one upstream credential
     unknown: hold                     # an answer of 500 or above, or none: held for an operator
-    duplicate: conflict               # a duplicate of a request that is at work: 409
+    # unknown: retry                  # or sent again by the next request, under the same key: if the upstream knows
+    # upstream_window: 23h            # a repeat by it, and only for as long as it does
+    duplicate: conflict               # while the first one is at work: 409. Or wait; or accepted: 202 and a status URL
+    retention: 24h                    # how long answers are kept, and how long keys are: the longest of all routes
+    tombstone: 720h
+    headers: [Location, ETag]         # kept of an answer's header; default: all
     body_max: 1MiB
     response_max: 1MiB                # of an answer that is kept
     timeout: 5m
     lease: 30s
+  # seal: {keys: [{id: "2026", file: 2026.key}]}    # seals what is kept; 32 bytes, the first key seals
 `

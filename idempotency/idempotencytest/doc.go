@@ -18,15 +18,22 @@
 // condition at a time, and asserts with [Catch] or [CatchTx] that the suite notices each. Whether a fault
 // is caught must not depend on how quick the machine is: give it [Features].Blocked, or a generous Grace.
 //
-// What it does not prove: that the store's clock, and not the host's, decides an expiry, unless the store's
-// clock can be moved ([Features].Advance); and nothing about a store that is stopped, or a reply that is lost.
+// Cases that sweep work on all that is in the database, and count it. While a test of the suite runs, nothing
+// else may work there: give each test a database of its own.
+//
+// What it does not prove: that the store's clock, and not the host's, decides an expiry, a window or the time
+// of a sweep, and from when that time counts, unless the store's clock can be moved ([Features].Advance); and
+// nothing about a store that is stopped, or a reply that is lost.
 //
 // # Files
 //
 //   - suite.go: Run, RunTx and what they need; catch.go: Catch and CatchTx
 //   - case.go: what a case is; world.go, txworld.go: what it has at hand
-//   - claims.go, expiry.go, complete.go, answers.go, batch.go: cases of one caller
+//   - claims.go, expiry.go, complete.go, answers.go, batch.go, neighbours.go: cases of one caller
 //   - races.go, racing.go: cases of several callers in every order
 //   - do.go: cases through idempotency.Keys
-//   - txn.go, tx.go, dotx.go, txraces.go: cases with transactions
+//   - letgo.go, steps.go, stepraces.go, dosteps.go: cases of work made of steps
+//   - window.go, sweep.go, sweepraces.go: cases of old keys
+//   - list.go, resolve.go, resolveraces.go, erase.go: cases of an idempotency.OperatorStore
+//   - txn.go, tx.go, dotx.go, txraces.go, txwindow.go: cases with transactions
 package idempotencytest

@@ -60,8 +60,8 @@ type Features struct {
 }
 
 // Run checks a store, each claim of the contract in a subtest. It calls newStore once per case, with the
-// subtest, and never uses a scope twice, so that all of a test's stores may share one database. The hook
-// is never nil.
+// subtest, and never uses a scope twice, so that all of a test's stores may share one database; no other test
+// may. The hook is never nil.
 func Run(t *testing.T, newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features) {
 	t.Helper()
 	run(t, cases(newStore, f), f)

@@ -38,7 +38,13 @@ var sweepRaceCases = []claim{
 			return interleave.Case{
 				Callers: []func(context.Context){w.claims(next, &claimed), w.sweeps(sweepMost, &swept)},
 				Check: func() error {
-					return errors.Join(swept.err, w.oneWinner(rec.Token, []idempotency.Attempt{next}, []asked{claimed}))
+					if err := errors.Join(claimed.err, swept.err); err != nil {
+						return err
+					}
+					if !claimed.got.Won {
+						return w.claimableAfter(rec, claimed.got)
+					}
+					return w.oneWinner(rec.Token, []idempotency.Attempt{next}, []asked{claimed})
 				},
 			}
 		})
@@ -87,15 +93,27 @@ func (w *world) claimAgainstSweep(removed *int) interleave.Case {
 				return err
 			}
 			if claimed.got.Won {
-				*removed++
+				*removed++ // a sweep came before it
 				return w.oneWinner(rec.Token, []idempotency.Attempt{next}, []asked{claimed})
 			}
-			if problem := different(claimed.got.Record, rec); problem != "" {
-				return fmt.Errorf("the claim was told: %s", problem)
+			if different(claimed.got.Record, rec) == "" { // it came before the sweep
+				return nil
 			}
-			return nil
+			return w.claimableAfter(rec, claimed.got)
 		},
 	}
+}
+
+// claimableAfter checks a claim that was not won: as the sweep was at work on the key, it was told to ask again,
+// and who does so wins with a higher token.
+func (w *world) claimableAfter(rec idempotency.Record, lost idempotency.Claimed) error {
+	if told := lost.Record; told.State != idempotency.InFlight || told.Expired() || told.Attempt != "" {
+		return fmt.Errorf("the claim was told of %v", show(told))
+	}
+	again := attempt(rec.Request)
+	var result asked
+	w.claims(again, &result)(w.ctx)
+	return w.oneWinner(rec.Token, []idempotency.Attempt{again}, []asked{result})
 }
 
 // twoSweeps is a race of two sweeps over three records of a kind, that may do two each.

@@ -135,6 +135,9 @@ func (w *txWorld[Tx]) inTxAgainstSweep() interleave.Case {
 			if err != nil {
 				return err
 			}
+			if !claimed.got.Won && n == 0 {
+				return w.claimableAfter(rec, claimed.got)
+			}
 			now, err := w.record(rec.Request)
 			if err != nil {
 				return err
@@ -159,18 +162,21 @@ func (w *txWorld[Tx]) failingAgainstSweep() interleave.Case {
 	rec := w.freedKey()
 	w.pass(shortAge)
 	next := attempt(rec.Request)
-	var failed error
+	var failed asked
 	var swept sweeping
 	return interleave.Case{
 		Callers: []func(context.Context){
 			func(ctx context.Context) {
-				_, failed = w.inTx(ctx, next, w.effecting(next.Request, answerOf("no"), errTx))
+				failed.got, failed.err = w.inTx(ctx, next, w.effecting(next.Request, answerOf("no"), errTx))
 			},
 			w.sweeps(sweepMost, &swept),
 		},
 		Check: func() error {
-			if !errors.Is(failed, errTx) || swept.err != nil {
-				return fmt.Errorf("InTx got %v, Sweep %v", failed, swept.err)
+			if failed.err == nil && !failed.got.Won && swept.err == nil { // the sweep was at work on the key
+				return w.claimableAfter(rec, failed.got)
+			}
+			if !errors.Is(failed.err, errTx) || swept.err != nil {
+				return fmt.Errorf("InTx got %v, Sweep %v", failed.err, swept.err)
 			}
 			if now := w.stateOf(rec.Request); now != gone && now != idempotency.Free {
 				return fmt.Errorf("the key is %v", now)

@@ -69,7 +69,15 @@ func (w *txWorld[Tx]) untouched(req idempotency.Request) {
 	if rec, err := w.store.Find(w.ctx, req.Scope, req.Key); !errors.Is(err, idempotency.ErrNotFound) {
 		w.Errorf("the record is %v, %v, want none", show(rec), err)
 	}
-	w.win(attempt(req))
+	a := attempt(req)
+	var got idempotency.Claimed
+	w.until("the transaction has let the key go", func() bool {
+		got = w.claim(a)
+		return got.Won || got.Record.Attempt != "" // a rollback after an ended context may come late
+	})
+	if problem := wrongWinner(got.Record, a); !got.Won || problem != "" {
+		w.Errorf("the next claim won %v; %s", got.Won, problem)
+	}
 }
 
 // again runs fn until it has not lost a race.

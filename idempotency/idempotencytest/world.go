@@ -301,7 +301,7 @@ var (
 	ofThree   = size{min: 6, all: 20}
 	ofBatches = size{min: 2, all: 20}
 	ofDo      = size{min: 4, all: 200}
-	ofSweep   = size{min: 2, all: 40} // each of its orders needs records of some age
+	ofSweep   = size{min: 2, all: 20} // each of its orders needs records of some age
 	ofSteps   = size{min: 4, all: 40}
 	ofInTx    = size{min: 5, all: 100}
 	ofDoTx    = size{min: 5, all: 50} // each hook of the store, and savepoints

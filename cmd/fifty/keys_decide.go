@@ -164,7 +164,7 @@ func (a *app) keysRelease() *cobra.Command {
 
 // decide carries a decision out on the record that the operator has before them: without --token, the one that
 // is there now. ask, if any, must agree first.
-func (a *app) decide(cmd *cobra.Command, name keyName, why decision, r idempotency.Resolution, ask func(idempotency.Record) error) error {
+func (a *app) decide(cmd *cobra.Command, name keyName, why decision, r idempotency.Resolution, ask func(context.Context, idempotency.Record) error) error {
 	r.Scope, r.Key, r.By, r.Note = name.scope, name.key, why.by, why.note
 	// Without a bound of its own: it waits for a person. Each call of the store has the store's bounds.
 	return name.answered(a.withKeys(cmd, name.db, 0, func(ctx context.Context, b *server.Backend) error {
@@ -176,7 +176,7 @@ func (a *app) decide(cmd *cobra.Command, name keyName, why decision, r idempoten
 			return &idempotency.DecidedError{Record: rec}
 		}
 		if ask != nil {
-			if err := ask(rec); err != nil {
+			if err := ask(ctx, rec); err != nil {
 				return err
 			}
 		}
@@ -196,23 +196,29 @@ func (a *app) decide(cmd *cobra.Command, name keyName, why decision, r idempoten
 }
 
 // confirmRelease asks the operator about what nobody here can know (H6).
-func (a *app) confirmRelease(rec idempotency.Record) error {
+func (a *app) confirmRelease(ctx context.Context, rec idempotency.Record) error {
 	fmt.Fprintf(a.err, "Key %s was claimed %v ago by %s, with token %d. When it is free, the next request with it runs the work.\n"+
 		"If that owner is only paused, it may still act after that: it is refused when it completes, not when it acts,\n"+
 		"and then there are two effects. Go on only if the work did not happen, and if the owner is gone or the service\n"+
 		"behind refuses it.\n", quoted(rec.Request.Key), rounded(rec.Age), plain(rec.Owner), rec.Token)
-	return a.confirm("release it")
+	return a.confirm(ctx, "release it")
 }
 
-// confirm wants a "yes" from standard input.
-func (a *app) confirm(what string) error {
+// confirm wants a "yes" from standard input, until ctx is done: nothing else ends a read from a terminal.
+func (a *app) confirm(ctx context.Context, what string) error {
 	fmt.Fprintf(a.err, "Type yes to %s: ", what)
-	line, err := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
-	if strings.TrimSpace(line) == "yes" {
-		return nil
+	said := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(io.LimitReader(a.in, 100)).ReadString('\n')
+		said <- strings.TrimSpace(line)
+	}()
+	select {
+	case line := <-said:
+		if line == "yes" {
+			return nil
+		}
+	case <-ctx.Done():
 	}
-	if err != nil {
-		fmt.Fprintln(a.err)
-	}
+	fmt.Fprintln(a.err)
 	return &failure{errors.New("nothing was changed, since you did not say yes; in a script add --yes")}
 }

@@ -29,13 +29,13 @@ func (a *app) keysErase() *cobra.Command {
 			if err := idempotency.ValidateScope(scope); err != nil {
 				return fmt.Errorf("--scope: %w", err)
 			}
-			if !yes {
-				fmt.Fprintf(a.err, "All kept answers of scope %s will be gone.\n", quoted(scope))
-				if err := a.confirm("erase them"); err != nil {
-					return err
-				}
-			}
 			return a.withKeys(cmd, db, 0, func(ctx context.Context, b *server.Backend) error {
+				if !yes {
+					fmt.Fprintf(a.err, "All kept answers of scope %s will be gone.\n", quoted(scope))
+					if err := a.confirm(ctx, "erase them"); err != nil {
+						return err
+					}
+				}
 				n, err := idempotency.NewOperator(b.Keys).Erase(ctx, scope)
 				fmt.Fprintf(a.out, "%d answers of scope %s are erased\n", n, quoted(scope))
 				if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,23 +14,27 @@ import (
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/testenv"
 	"github.com/fiftyhosts/fifty/server"
 )
 
 // desk is a database with keys, and an operator before it.
 type desk struct {
-	t    *testing.T
-	db   string
-	path string
+	t  *testing.T
+	db string
 }
 
 const scope = `constant:"shop"`
 
-// newDesk makes one with a key in each state: done, held, let go.
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "fifty.db")
-	d := &desk{t: t, db: "sqlite://" + path, path: path}
+	return prepare(t, "sqlite://"+filepath.Join(t.TempDir(), "fifty.db"))
+}
+
+// prepare makes a database with a key in each state: done, held, let go.
+func prepare(t *testing.T, db string) *desk {
+	t.Helper()
+	d := &desk{t: t, db: db}
 	if code, _, errOut := try(t, "migrate", "--db", d.db); code != exitFine {
 		t.Fatal(errOut)
 	}
@@ -202,6 +207,45 @@ func TestAReleaseWantsAYes(t *testing.T) {
 		t.Errorf("%+v, %v", res, err)
 	}
 	d.want(exitFine, "free", "", "release", "let-go", "--scope", scope, "--note", "n", "--yes")
+}
+
+func TestASignalEndsAQuestion(t *testing.T) {
+	d := newDesk(t)
+	in, terminal := io.Pipe()
+	t.Cleanup(func() { _ = terminal.Close() })
+	errOut := newWatched()
+	a := &app{in: in, out: io.Discard, err: errOut, signals: make(chan os.Signal, 2)}
+	code := make(chan int, 1)
+	go func() {
+		code <- a.run([]string{"keys", "release", "held", "--scope", scope, "--note", "n", "--db", d.db})
+	}()
+	errOut.find(t, "Type yes to release it")
+	a.signals <- os.Interrupt
+	if got := <-code; got != exitNo {
+		t.Errorf("exit code %d", got)
+	}
+	errOut.find(t, "nothing was changed")
+}
+
+func TestTheOperatorsCommandsOnPostgres(t *testing.T) {
+	d := prepare(t, testenv.Postgres(t).Database(t))
+	code, out, errOut := d.keys("", "list", "--unresolved")
+	if code != exitFine || !strings.Contains(out, "held") || !strings.Contains(out, "let-go  let go") || strings.Contains(out, "done") {
+		t.Errorf("exit code %d\n%s%s", code, out, errOut)
+	}
+	d.want(exitFine, "charge: done", "", "show", "let-go", "--scope", scope)
+	d.want(exitFine, "key let-go is free", "", "release", "let-go", "--scope", scope, "--note", "n", "--yes")
+	d.want(exitFine, "key held is done", "", "resolve", "held", "--scope", scope, "--note", "found", "--by", "ada", "--status", "200")
+	d.want(exitFine, "by ada: from unknown to done, token 2: found", "", "show", "held", "--scope", scope)
+	d.want(exitNo, "is not unresolved, it is done", "", "release", "held", "--scope", scope, "--note", "n", "--yes")
+	d.want(exitFine, "2 answers", "", "erase", "--scope", scope, "--yes")
+}
+
+func TestADatabaseWithoutTablesIsNamed(t *testing.T) {
+	code, _, errOut := try(t, "keys", "list", "--db", testenv.Postgres(t).Database(t))
+	if code != exitUsage || !strings.Contains(errOut, `run "fifty migrate" on it`) {
+		t.Errorf("exit code %d\n%s", code, errOut)
+	}
 }
 
 // TestADecisionAboutWhatHasChangedSinceIsRefused: by the token that the operator saw, or the record itself.

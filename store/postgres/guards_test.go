@@ -32,6 +32,7 @@ type scene struct {
 	t     *testing.T
 	ctx   context.Context
 	pool  func(sql string, args ...any) error
+	count func(sql string, args ...any) (int, error)
 	store *postgres.Store[pgx.Tx]
 	row   row
 
@@ -307,6 +308,11 @@ func guards() []guard {
 	all = append(all, lockGuards()...)
 	all = append(all, holderGuards("complete", (*scene).ends)...)
 	all = append(all, holderGuards("renew", (*scene).renews)...)
+	all = append(all, holderGuards("step.save", (*scene).saves)...)
+	all = append(all, stepGuards()...)
+	all = append(all, sweepGuards()...)
+	all = append(all, resolveGuards()...)
+	all = append(all, listGuards()...)
 	return append(
 		all,
 		guard{name: "complete what is not decided", changes: []change{{"complete", "and state in (1, 3)", ""}}, check: held((*scene).ends, idempotency.Done, "1 hour", true, nil)},
@@ -330,6 +336,10 @@ func TestPostgresEveryConditionOfEveryGuardIsNeeded(t *testing.T) {
 					pool: func(sql string, args ...any) error {
 						_, err := b.pool.Exec(t.Context(), sql, args...)
 						return err
+					},
+					count: func(sql string, args ...any) (n int, err error) {
+						err = b.pool.QueryRow(t.Context(), sql, args...).Scan(&n)
+						return n, err
 					},
 					store: postgres.New(b.pool, postgres.Config{}).Break(breaking(t, changes)),
 				})

@@ -36,7 +36,6 @@ func runStepsHost(database, peer, mode string) error {
 		return err
 	}
 	keys := idempotency.New(store.Keys(), idempotency.Config{Lease: lease, Wait: true, WaitMax: waitMax})
-	fmt.Println("asking")
 	res, err := keys.DoSteps(ctx, orderRequest, func(ctx context.Context, s *idempotency.Steps) (idempotency.Response, error) {
 		reserved, err := idempotency.Step(ctx, s, "reserve", bookAt(peer))
 		if err != nil {

@@ -61,7 +61,7 @@ func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features
 func txCases[Tx any](newTx func(tb testing.TB, hook Hook) TxHarness[Tx]) []testCase {
 	var all []testCase
 	for _, group := range [][]txClaim[Tx]{
-		txnCases[Tx](), inTxCases[Tx](), doTxCases[Tx](), txRaceCases[Tx](), txWindowCases[Tx](),
+		txnCases[Tx](), inTxCases[Tx](), doTxCases[Tx](), txRaceCases[Tx](), txWindowCases[Tx](), txLateCases[Tx](),
 	} {
 		for _, c := range group {
 			all = append(all, testCase{c.name, func(r reporter, tb testing.TB, f Features) {

@@ -35,5 +35,5 @@
 //   - letgo.go, steps.go, stepraces.go, dosteps.go: cases of work made of steps
 //   - window.go, sweep.go, sweepraces.go: cases of old keys
 //   - list.go, resolve.go, resolveraces.go, erase.go: cases of an idempotency.OperatorStore
-//   - txn.go, tx.go, dotx.go, txraces.go, txwindow.go: cases with transactions
+//   - txn.go, tx.go, dotx.go, txraces.go, txwindow.go, txlate.go: cases with transactions
 package idempotencytest

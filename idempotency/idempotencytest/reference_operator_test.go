@@ -72,8 +72,10 @@ func (s *reference) Resolve(ctx context.Context, r idempotency.Resolution) error
 	k := s.id(r.Scope, r.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.wait(k, nil); err != nil {
-		return err
+	if !s.has(locksIgnored) {
+		if err := s.wait(k, nil); err != nil {
+			return err
+		}
 	}
 	row := s.rows[k]
 	if row == nil {

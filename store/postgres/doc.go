@@ -12,10 +12,27 @@
 // can disorder the index. Every expiry is decided by clock_timestamp(), never by a host's clock and never
 // by now(), which stands still in a transaction.
 //
-// InTx and ClaimTx also take a transaction-level advisory lock named after the key. It guards nothing: it
-// is how a duplicate learns at once that a transaction works on its key, instead of waiting for the index.
-// Its number is the first eight bytes of SHA-256 over schema, NUL, scope, NUL, key. Two keys with one
-// number would see each other as in flight for a moment, and no worse.
+// A time-ordered key is compared with its window by the same clock, in the statement that writes the claim.
+//
+// InTx and ClaimTx also take a transaction-level advisory lock named after the key. It does not guard the key:
+// it is how a duplicate learns at once that a transaction works on it, instead of waiting for the index. Its
+// number is the first eight bytes of SHA-256 over schema, NUL, scope, NUL, key. Two keys with one number
+// would see each other as in flight for a moment, and no worse.
+//
+// # Steps, sweeps and decisions
+//
+// A step is written together with its key's row, and a decision of an operator in the statement after the one
+// that locks the row. So a takeover, a freed key and a late owner always agree about the steps.
+//
+// A sweep never waits, and nobody waits for it longer than its one statement runs, which travels with its
+// COMMIT (over database/sql it is a message of its own; a host that stops between the two is ended after 5 s).
+// What others have locked it skips. One sweep at a time removes keys; the others only drop answers. A key that
+// is just being removed reads as in flight for that moment.
+//
+// Tokens outlive their keys. Before a key is removed its token is written into the sequence token_floor, and a
+// new record gets a token above that. The sweep has the key's advisory lock, exclusively, until it has
+// committed; a claim reads the sequence only when it has the lock too, and a sequence has no snapshots. So no
+// claim, however old its transaction, misses the floor.
 //
 // # What survives
 //
@@ -25,7 +42,16 @@
 //     and answers can be lost, and a key that was answered reads as new. Name synchronous standbys;
 //   - a crash with synchronous_commit = off, fsync = off or full_page_writes = off.
 //
-// [Store.Check] reports such settings; call it at the start of a program.
+// [Store.Check] reports such settings; call it at the start of a program. Logical replication does not carry
+// sequences: set token_floor on the new server (setval) before it takes claims.
+//
+// # Upgrades and rights
+//
+// Migrations only add, so hosts of the version before go on working. Two things to know of this one: an old
+// host gives a key that was removed the token 1 again, so start sweeping when all hosts are upgraded; and
+// claims wait while the two indexes are built, about a second for a million keys. A role that only works on
+// the tables needs select, insert, update and delete on the tables of the schema, and select and update on its
+// sequences.
 //
 // # A host that stops without dying
 //
@@ -42,10 +68,11 @@
 // # Files
 //
 //   - store.go: Store and Config; check.go: settings that lose data; secret.go: secrets of the store
-//   - statements.go: all SQL; migrate.go and migrations/: the tables
+//   - statements.go, statements_steps.go: all SQL; migrate.go and migrations/: the tables
 //   - engine.go: what the rest needs of a driver; pgx.go, pgxtx.go and sql.go: the two drivers
 //   - errors.go: what an error means
 //   - keys.go: claims; complete.go: renewals and completions; keystx.go: the same within a transaction
+//   - steps.go, sweep.go, operator.go: steps; what is old; what people decide
 //   - record.go: a row as a record; header.go: how headers are stored
 //   - txns.go: transactions and savepoints
 package postgres

@@ -128,6 +128,29 @@ var keyFaults = []fault{
 		changes: []change{{"complete", "and state in (1, 3)", "and state in (1, 3) and expires > clock_timestamp()"}},
 		only:    []string{"a late result counts while nobody took over"},
 	},
+	{
+		name: "a sweep that lets tokens fall", changes: []change{{"sweep", "and k.token <= (select value from floor)", ""}},
+		only: []string{"a key whose record was removed is new, without steps, and has a higher token"},
+	},
+	{
+		name: "a sweep that leaves the steps", changes: []change{{"sweep", "where s.scope = k.scope and s.key = k.key\n)\nselect", "where false\n)\nselect"}},
+		only: []string{
+			"a key whose record was removed is new, without steps, and has a higher token",
+			"an answer that is kept no longer leaves a tombstone, without answer and steps",
+		},
+	},
+	{
+		name: "a new key whatever its window", changes: []change{{"claim.insert", "coalesce(\n        $9::timestamptz", "true or coalesce(\n        $9::timestamptz"}},
+		only: []string{"a new key outside its window is refused, and leaves nothing"},
+	},
+	{
+		name: "a step of anybody's", changes: []change{{"step.save", "and token = $3::bigint and attempt = $4::text", "and $3::bigint > 0 and $4::text <> ''"}},
+		only: []string{"an owner that was taken over saves no step"},
+	},
+	{
+		name: "letting go that keeps the lease", changes: []change{{"complete", "case $5::smallint when 1", "case 0 when 1"}},
+		only: []string{"a claim that was let go is taken at once by the next that can resume, and by no other"},
+	},
 }
 
 var txFaults = []fault{
@@ -139,7 +162,7 @@ var txFaults = []fault{
 		name: "an answer over another's",
 		changes: []change{
 			{"intx.enter", locked, notHeld},
-			{"intx.answer", "$10::boolean)", "$10::boolean)\non conflict (scope, key) do update set body = excluded.body, attempt = excluded.attempt"},
+			{"intx.answer", "$11::timestamptz)", "$11::timestamptz)\non conflict (scope, key) do update set body = excluded.body, attempt = excluded.attempt"},
 		},
 		only: []string{"in every order two InTx leave one effect and one answer"},
 	},

@@ -1,10 +1,12 @@
 package postgres_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 )
 
@@ -87,6 +89,31 @@ func savesAgain(s *scene) error {
 		return fmt.Errorf("%+v, %v", rec, err)
 	}
 	return nil
+}
+
+// refuses has an attempt ask for a new key that was made so long ago.
+func refuses(by ask, ago time.Duration, want error) func(*scene) error {
+	return func(s *scene) error {
+		a := timed(rand.Text(), ago)
+		got, err := by(s, a)
+		if err != nil || got.Won || !errors.Is(got.Err, want) {
+			return fmt.Errorf("%+v, %v; want %v", got, err, want)
+		}
+		return nil
+	}
+}
+
+func windowGuards(statement string, by ask) []guard {
+	return []guard{
+		{
+			name: statement + " of a key that is not too old", check: refuses(by, 40*day, idempotency.ErrExpired),
+			changes: []change{{statement, "$9::timestamptz > clock_timestamp() - $10::bigint * interval '1 microsecond'", "$10::bigint > 0"}},
+		},
+		{
+			name: statement + " of a key that is not ahead", check: refuses(by, -time.Hour, fifty.ErrInvalid),
+			changes: []change{{statement, "and $9::timestamptz <= clock_timestamp() + interval '300000000 microseconds'", ""}},
+		},
+	}
 }
 
 func stepGuards() []guard {

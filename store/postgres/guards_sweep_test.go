@@ -185,7 +185,7 @@ func sweepGuards() []guard {
 		erase("of its scope", "k.scope = $1::text and k.key >= $3::text", "$1::text <> '' and k.key >= $3::text", erases(idempotency.Done)),
 		erase("what is done", "and k.state = 2", "", erases(idempotency.Unknown)),
 		erase("what is there", "(not k.not_replayable or exists (", "(true or exists (", erases(idempotency.Done)),
-		erase("of one request", "limit $2::bigint", "", erases(idempotency.Done)),
+		erase("no more than it was told", "limit $2::bigint", "limit $2::bigint + 10", erases(idempotency.Done)),
 		erase("steps of its scope", "where s.scope = $1::text and", "where $1::text <> '' and", erases(idempotency.Done)),
 		erase("steps of its key", "and s.key = bare.key", "", erases(idempotency.Done)),
 	}

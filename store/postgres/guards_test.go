@@ -310,6 +310,8 @@ func guards() []guard {
 	all = append(all, holderGuards("renew", (*scene).renews)...)
 	all = append(all, holderGuards("step.save", (*scene).saves)...)
 	all = append(all, stepGuards()...)
+	all = append(all, windowGuards("claim.insert", byClaim)...)
+	all = append(all, windowGuards("claimtx.insert", byClaimTx)...)
 	all = append(all, sweepGuards()...)
 	all = append(all, resolveGuards()...)
 	all = append(all, listGuards()...)

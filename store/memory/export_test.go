@@ -8,3 +8,10 @@ func NewHooked(cfg Config, before func(ctx context.Context, point string)) *Stor
 	s.before = before
 	return s
 }
+
+// Waiting is how many callers wait for a transaction now.
+func (s *Store) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
+}

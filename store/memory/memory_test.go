@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,14 +41,19 @@ func TestMemoryKeepsTheContractOfKeys(t *testing.T) {
 	newStore := func(_ testing.TB, hook idempotencytest.Hook) idempotency.Store {
 		return memory.NewHooked(memory.Config{Now: c.Now}, hook).Keys()
 	}
-	idempotencytest.Run(t, newStore, idempotencytest.Features{Advance: c.advance, Now: c.Now})
+	idempotencytest.Run(t, newStore, idempotencytest.Features{
+		Advance: c.advance, Now: c.Now,
+		Blocked: func(context.Context) int { return 0 }, // there are no transactions to wait for
+	})
 }
 
 func TestMemoryKeepsTheContractOfKeysInTransactions(t *testing.T) {
 	t.Parallel()
 	c := newClock()
+	var latest atomic.Pointer[memory.Store]
 	newTx := func(_ testing.TB, hook idempotencytest.Hook) idempotencytest.TxHarness[*memory.Tx] {
 		s := memory.NewHooked(memory.Config{Now: c.Now}, hook)
+		latest.Store(s)
 		var mu sync.Mutex
 		effects := map[string]int{}
 		return idempotencytest.TxHarness[*memory.Tx]{
@@ -68,7 +74,10 @@ func TestMemoryKeepsTheContractOfKeysInTransactions(t *testing.T) {
 			},
 		}
 	}
-	idempotencytest.RunTx(t, newTx, idempotencytest.Features{Advance: c.advance, Now: c.Now})
+	idempotencytest.RunTx(t, newTx, idempotencytest.Features{
+		Advance: c.advance, Now: c.Now,
+		Blocked: func(context.Context) int { return latest.Load().Waiting() },
+	})
 }
 
 func TestOnCommitRunsOnceAtCommitAndNeverAfterARollback(t *testing.T) {

@@ -28,6 +28,7 @@ type Store struct {
 	tokenFloor int64 // no key that was removed had a higher token
 	decisions  map[keyID][]idempotency.Decision
 	secrets    map[string][]byte
+	waiting    int // callers that wait for a transaction
 }
 
 // New makes an empty Store.

@@ -76,11 +76,17 @@ func (s *Store) lockSettled(ctx context.Context, ids ...keyID) error {
 		if busy == nil {
 			return nil
 		}
+		s.waiting++
 		s.mu.Unlock()
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return ctx.Err()
+		}
+		s.mu.Lock()
+		s.waiting--
+		s.mu.Unlock()
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,7 +57,7 @@ func startGateWith(t testing.TB, upstream string, edit func(*Route), with Gatewa
 	}
 	g := &gate{metrics: NewMetrics(), log: &lines{}}
 	with.Secret, with.Metrics, with.Log = []byte("secret"), g.metrics, slog.New(slog.NewJSONHandler(g.log, nil))
-	with.StoreMax, with.BodyReadMax = 50*time.Millisecond, bodyReadTestMax
+	with.StoreMax, with.BodyReadMax = cmp.Or(with.StoreMax, 50*time.Millisecond), bodyReadTestMax
 	g.serve(t, NewGateway(cfg, with))
 	return g
 }

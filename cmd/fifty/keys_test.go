@@ -38,10 +38,10 @@ func prepare(t *testing.T, db string) *desk {
 	if code, _, errOut := try(t, "migrate", "--db", d.db); code != exitFine {
 		t.Fatal(errOut)
 	}
-	d.do("done", func() (idempotency.Response, error) {
+	_, _ = d.do("done", func() (idempotency.Response, error) {
 		return idempotency.Response{Status: 201, Header: map[string][]string{"Location": {"/charges/1"}}, Body: []byte("charged \x1b[2J")}, nil
 	})
-	d.do("held", func() (idempotency.Response, error) { return idempotency.Response{}, errors.New("lost") })
+	_, _ = d.do("held", func() (idempotency.Response, error) { return idempotency.Response{}, errors.New("lost") })
 	d.open(func(keys *idempotency.Keys) {
 		_, _ = keys.DoSteps(t.Context(), request("let-go"), func(ctx context.Context, s *idempotency.Steps) (idempotency.Response, error) {
 			_, err := idempotency.Step(ctx, s, "charge", func(context.Context, string) (string, error) { return "ch_1", nil })

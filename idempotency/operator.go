@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fiftyhosts/fifty"
 )
@@ -111,8 +113,8 @@ func (o *Operator) Resolve(ctx context.Context, r Resolution) error {
 		return err
 	}
 	for field, text := range map[string]string{"Resolution.By": r.By, "Resolution.Note": r.Note} {
-		if text == "" || len(text) > noteMax {
-			return &fifty.InvalidError{Field: field, Problem: fmt.Sprintf("must have 1 to %d bytes: who decides and why is kept", noteMax)}
+		if text == "" || len(text) > noteMax || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return &fifty.InvalidError{Field: field, Problem: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without a NUL: who decides and why is kept", noteMax)}
 		}
 	}
 	return o.store.Resolve(ctx, r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,7 +268,9 @@ func TestOperatorCannotDecideWhatIsNotUnresolved(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantIs(t, resolve("k"), idempotency.ErrDecided)
-	wantIs(t, operator.Resolve(t.Context(), idempotency.Resolution{Scope: "acme", Key: "k", Note: "why"}), fifty.ErrInvalid)
+	for _, by := range []string{"", "an\xffa", "an\x00a", strings.Repeat("a", 1001)} {
+		wantIs(t, operator.Resolve(t.Context(), idempotency.Resolution{Scope: "acme", Key: "k", By: by, Note: "why"}), fifty.ErrInvalid)
+	}
 	_, err = operator.List(t.Context(), idempotency.Filter{Limit: 1001})
 	wantIs(t, err, fifty.ErrInvalid)
 }

@@ -13,5 +13,5 @@ all=$(go list ./...)
 packages=$(grep -Ev "$left_out" <<<"$all")
 echo "check: without servers; make test also has: $(grep -E "$left_out" <<<"$all" | sed 's|.*/fifty/||' | tr '\n' ' ')and each test called Postgres or Stripe"
 # shellcheck disable=SC2086 # a list of words
-FIFTY_TESTENV=none exec go test -timeout 2m \
+FIFTY_TESTENV=none exec go test -timeout 5m \
 	-skip 'Postgres|Stripe|.*/[Pp]ostgres|.*/[Ss]tripe' "$@" $packages

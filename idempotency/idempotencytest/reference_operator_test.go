@@ -180,7 +180,8 @@ func (s *reference) Erase(ctx context.Context, scope string, limit int) (int, er
 	defer s.mu.Unlock()
 	erased := 0
 	for k, r := range s.rows {
-		if k.scope != scope && !(s.has(erasesBelow) && strings.HasPrefix(k.scope, scope)) ||
+		below := s.has(erasesBelow) && strings.HasPrefix(k.scope, scope)
+		if (k.scope != scope && !below) ||
 			r.State != idempotency.Done && !s.has(erasesOpen) || s.isBare(r) {
 			continue
 		}

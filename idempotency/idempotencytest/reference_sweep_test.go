@@ -56,9 +56,11 @@ func (s *reference) chooseDue(retained, buried time.Time, limit int) []rowID {
 	var chosen []rowID
 	kinds := map[idempotency.State]int{}
 	for k, r := range s.rows {
-		if s.heldBy(k, nil) {
+		forgotten := s.has(freeForgotten) && s.passedBy[k] == r
+		switch {
+		case s.heldBy(k, nil):
 			s.passedBy[k] = r
-		} else if s.due(r, retained, buried) && !(s.has(freeForgotten) && s.passedBy[k] == r) {
+		case s.due(r, retained, buried) && !forgotten:
 			chosen = append(chosen, k)
 		}
 	}

@@ -3,10 +3,12 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -159,7 +161,41 @@ func TestPostgresEveryQueryExecModeWorks(t *testing.T) {
 			if runs != 3 {
 				t.Errorf("the functions ran %d times, want 3", runs)
 			}
+			everythingElseWorks(t, b, scope)
 		})
+	}
+}
+
+// everythingElseWorks makes the calls beside those of a claim and its completion, twice each.
+func everythingElseWorks(t *testing.T, b bundle, scope string) {
+	t.Helper()
+	k, ctx := b.Keys(), t.Context()
+	for i := range 2 {
+		a := timed(fmt.Sprint("steps", i), 0)
+		a.Request.Scope, a.Resume = scope, true
+		won := claim(t, k, a)
+		saveStep(t, k, won, "charge")
+		if err := complete(t, k, idempotency.Completion{Claim: claimOf(won.Record), State: idempotency.InFlight}); err != nil {
+			t.Error(err)
+		}
+		all, err := k.List(ctx, idempotency.Filter{Scope: scope, Unresolved: true, OlderThan: time.Microsecond, Limit: 10})
+		if err != nil || len(all) != 1 || stepNames(all[0]) != "charge" {
+			t.Errorf("List: %+v, %v", all, err)
+		}
+		r := answered(a.Request.Key, "by hand")
+		r.Scope = scope
+		if err := k.Resolve(ctx, r); err != nil {
+			t.Errorf("Resolve: %v", err)
+		}
+		if log, err := k.Audit(ctx, scope, a.Request.Key); err != nil || len(log) != 1 {
+			t.Errorf("Audit: %+v, %v", log, err)
+		}
+		if n, err := k.Erase(ctx, scope, 1); n != 1 || err != nil {
+			t.Errorf("Erase: %d, %v", n, err)
+		}
+		if n, err := k.Sweep(ctx, 0, 30*day, 1); n != 1 || err != nil {
+			t.Errorf("Sweep: %d, %v", n, err)
+		}
 	}
 }
 

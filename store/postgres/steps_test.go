@@ -61,7 +61,8 @@ func TestPostgresStepsComeBackByteForByteOverBothDrivers(t *testing.T) {
 	}
 	want := []idempotency.StepRecord{
 		{Name: `"quoted", [1]`, Sent: true, Result: long},
-		{Name: "b sent"}, {Name: "a", Sent: true, Result: []byte("{\"é\": \"\\u0000\x00\"}")},
+		{Name: "b sent"},
+		{Name: "a", Sent: true, Result: []byte("{\"é\": \"\\u0000\x00\"}")},
 	}
 	won := claim(t, b.Keys(), resumable("k"))
 	for i, step := range want {

@@ -103,7 +103,7 @@ func TestSQLiteLettingGoNeverExtendsAClaim(t *testing.T) {
 }
 
 // aStepAgainstATakeover lets another process try to take a key over at point, while its owner saves a step.
-func aStepAgainstATakeover(t *testing.T, point string) (stepErr error, taken idempotency.Claimed, takeErr error, rec idempotency.Record) {
+func aStepAgainstATakeover(t *testing.T, point string) (taken idempotency.Claimed, rec idempotency.Record, stepErr, takeErr error) {
 	t.Helper()
 	path, clock := newFile(t), newHostClock()
 	other := open(t, path, sqlite.Config{Now: clock.Now, BusyTimeout: time.Millisecond})
@@ -119,16 +119,16 @@ func aStepAgainstATakeover(t *testing.T, point string) (stepErr error, taken ide
 	c := win(t, s, steps("a1", "k"))
 	clock.Add(31 * time.Second)
 	stepErr = s.Keys().SaveStep(t.Context(), c, saved("charge", "1"))
-	return stepErr, taken, takeErr, find(t, s, "k")
+	return taken, find(t, s, "k"), stepErr, takeErr
 }
 
 func TestSQLiteOfAStepAndATakeoverOneComesFirst(t *testing.T) {
-	stepErr, taken, takeErr, rec := aStepAgainstATakeover(t, "step.begin")
+	taken, rec, stepErr, takeErr := aStepAgainstATakeover(t, "step.begin")
 	if takeErr != nil || !taken.Won || !superseded(stepErr) || len(rec.Steps) != 0 {
 		t.Errorf("behind the takeover the step got %v; %+v, %v, %+v", stepErr, taken, takeErr, rec.Steps)
 	}
 	for _, point := range []string{"step.step", "step.commit"} {
-		stepErr, taken, takeErr, rec = aStepAgainstATakeover(t, point)
+		taken, rec, stepErr, takeErr = aStepAgainstATakeover(t, point)
 		if stepErr != nil || taken.Won || len(rec.Steps) != 1 || (sqlite.Txns{}).Classify(takeErr) != txn.Retryable {
 			t.Errorf("at %s the step got %v; %+v, %v, %+v", point, stepErr, taken, takeErr, rec.Steps)
 		}

@@ -352,8 +352,10 @@ func TestSQLiteAKeyThatWasForgottenStaysOutsideOfItsWindowWhenTheHostsClockIsSet
 		a.Made, a.Window = clock.Now(), tombstone
 		end(t, s, a, idempotency.Done)
 		clock.Add(tombstone + time.Second)
-		if sweep(t, s, 10) != 1 || sweep(t, s, 10) != 1 {
-			t.Fatal("it was not swept")
+		for _, becomes := range []string{"a tombstone", "gone"} {
+			if sweep(t, s, 10) != 1 {
+				t.Fatalf("it did not become %s", becomes)
+			}
 		}
 		gone(t, s, "k")
 		clock.Add(-tombstone)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/internal/testenv"
 	"github.com/fiftyhosts/fifty/store/memory"
+	"github.com/fiftyhosts/fifty/store/sqlite"
 )
 
 // ring makes one of keys, each of which is its ID and a letter that its bytes are made of.
@@ -126,6 +128,25 @@ func TestASchemaThatIsTooNewStopsTheStart(t *testing.T) {
 	exec(t, db, `insert into fifty.migrations (version, name, oldest) values (99, 'changes', 99)`)
 	s, _ := begin(t, ServeConfig{DB: db})
 	if err := <-s.result; err == nil || !strings.Contains(err.Error(), "needs a program that knows version 99") || !strings.Contains(err.Error(), "deploy a newer one") {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestASQLiteFileThatIsTooNewStopsTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "fifty.db")
+	store, err := sqlite.Open(t.Context(), file, sqlite.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	if err := store.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.DB().ExecContext(t.Context(), `insert into fifty_migrations (version, name, oldest) values (99, 'changes', 99)`); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := begin(t, ServeConfig{DB: "sqlite://" + file})
+	if err := <-s.result; err == nil || !strings.Contains(err.Error(), "needs a program that knows version 99") {
 		t.Errorf("it ended with %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -47,12 +48,32 @@ func migrations() ([]migration, error) {
 const history = `CREATE TABLE IF NOT EXISTS fifty_migrations (
 	version INTEGER NOT NULL PRIMARY KEY,
 	name    TEXT    NOT NULL,
+	oldest  INTEGER NOT NULL DEFAULT 1, -- the least version of a program that still works with the tables
 	applied TEXT    NOT NULL DEFAULT CURRENT_TIMESTAMP
 ) STRICT`
 
+// ErrSchemaTooNew says that the tables belong to a newer program, which this one can't work beside.
+var ErrSchemaTooNew = errors.New("sqlite: the schema is too new for this program")
+
+// SchemaTooNewError is an ErrSchemaTooNew. Nothing was changed.
+type SchemaTooNewError struct {
+	Found  int // the version of the tables
+	Oldest int // the least version of a program that works with them
+	Known  int // the version of this program
+}
+
+func (e *SchemaTooNewError) Error() string {
+	return fmt.Sprintf("sqlite: the schema has version %d, which needs a program that knows version %d; this one knows %d: deploy a newer one",
+		e.Found, e.Oldest, e.Known)
+}
+
+// Unwrap returns ErrSchemaTooNew.
+func (e *SchemaTooNewError) Unwrap() error { return ErrSchemaTooNew }
+
 // Migrate makes the tables, or brings them to this version, in one transaction. Any number of processes may
-// call it at once: one does it, the others wait for it. Tables of a later version are left as they are; an
-// older process goes on working with them. On an error nothing changed, and it may be called again.
+// call it at once: one does it, the others wait for it. Tables of a later version are left as they are: an
+// older process goes on working with them as long as what came since only adds, which the history says;
+// otherwise Migrate returns a *SchemaTooNewError. On an error nothing changed, and it may be called again.
 func (s *Store) Migrate(ctx context.Context) error {
 	all, err := migrations()
 	if err != nil {
@@ -62,9 +83,13 @@ func (s *Store) Migrate(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, history); err != nil {
 			return explain("migrate", err)
 		}
-		var at int
-		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(version), 0) FROM fifty_migrations`).Scan(&at); err != nil {
+		var at, oldest int
+		err := tx.QueryRowContext(ctx, `SELECT coalesce(max(version), 0), coalesce(max(oldest), 0) FROM fifty_migrations`).Scan(&at, &oldest)
+		if err != nil {
 			return explain("migrate", err)
+		}
+		if oldest > len(all) {
+			return &SchemaTooNewError{Found: at, Oldest: oldest, Known: len(all)}
 		}
 		for _, m := range all[min(at, len(all)):] {
 			if _, err := tx.ExecContext(ctx, m.text); err != nil {

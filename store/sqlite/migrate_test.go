@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -84,6 +85,20 @@ func TestSQLiteAnOlderProcessLeavesALaterVersionAlone(t *testing.T) {
 		t.Fatalf("it is at version %d now", top)
 	}
 	win(t, old, attempt("a1", "k"))
+}
+
+func TestSQLiteTablesThatNeedALaterProgramAreRefused(t *testing.T) {
+	path := newFile(t)
+	s := open(t, path, sqlite.Config{})
+	_, known := versions(t, s.DB())
+	if _, err := s.DB().ExecContext(t.Context(), `INSERT INTO fifty_migrations (version, name, oldest) VALUES (1000, 'changes', 999)`); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Migrate(t.Context())
+	tooNew, ok := errors.AsType[*sqlite.SchemaTooNewError](err)
+	if !ok || !errors.Is(err, sqlite.ErrSchemaTooNew) || *tooNew != (sqlite.SchemaTooNewError{Found: 1000, Oldest: 999, Known: known}) {
+		t.Fatal(err)
+	}
 }
 
 func TestSQLiteAMigrationThatFailsChangesNothing(t *testing.T) {

@@ -40,12 +40,11 @@ func (k *Keys) storePolicy() retry.Policy {
 func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
 	for range lateMax {
 		claimed, err := k.ask(ctx, a)
-		late := err == nil && !claimed.Won && claimed.Record.Attempt == a.ID && claimed.Record.Expired()
-		if !late {
+		if err != nil || claimed.Won || !k.neverBegan(claimed.Record, a) {
 			return claimed, err
 		}
-		// The replies were lost for longer than the lease: the key reads as one whose owner vanished, but
-		// this is its owner, and has not begun. It gives the claim back and asks as somebody new.
+		// The key reads as one whose owner vanished, but its owner is here, and has not begun. It gives the
+		// claim back and asks as somebody new.
 		_, err = k.complete(ctx, claimed.Record, Completion{Claim: claimed.Record.claim(), State: Free})
 		if err != nil && !isLost(err) {
 			k.abandonSoon(ctx, a)
@@ -54,6 +53,16 @@ func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
 		a.ID = rand.Text()
 	}
 	return Claimed{}, &UnavailableError{Cause: errLate}
+}
+
+// neverBegan says that the record is a claim of this process whose function never started: a's own, if its
+// replies were lost for longer than the lease, or one that an earlier call had to give up.
+func (k *Keys) neverBegan(rec Record, a Attempt) bool {
+	if rec.State != InFlight {
+		return false
+	}
+	_, abandoned := k.abandoned.Load(rec.Attempt)
+	return abandoned || (rec.Attempt == a.ID && rec.Expired())
 }
 
 // errLate says that the store's replies take longer than the lease.
@@ -89,9 +98,12 @@ func refused(err error) bool { return errors.Is(err, ErrExpired) || errors.Is(er
 func (k *Keys) abandonSoon(ctx context.Context, a Attempt) {
 	select {
 	case k.abandoning <- struct{}{}:
+		k.abandoned.Store(a.ID, nil)
 		go func() {
 			defer func() { <-k.abandoning }()
 			k.abandon(context.WithoutCancel(ctx), a)
+			// A call that read the record before it was freed may still be about to ask.
+			time.AfterFunc(k.cfg.StoreMax, func() { k.abandoned.Delete(a.ID) })
 		}()
 	default:
 	}

@@ -119,6 +119,14 @@ func (f *faulty) Complete(ctx context.Context, cs []idempotency.Completion) (out
 	return out, err
 }
 
+func (f *faulty) Find(ctx context.Context, scope, key string) (rec idempotency.Record, err error) {
+	err = f.do("find", func() error {
+		rec, err = f.TxStore.Find(ctx, scope, key)
+		return err
+	})
+	return rec, err
+}
+
 func (f *faulty) SaveStep(ctx context.Context, c idempotency.Claim, step idempotency.StepRecord) error {
 	return f.do("save step", func() error { return f.TxStore.SaveStep(ctx, c, step) })
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/fiftyhosts/fifty"
@@ -146,6 +147,7 @@ type Keys struct {
 	store      Store
 	cfg        Config
 	abandoning chan struct{} // a place for each clean-up of a lost claim
+	abandoned  sync.Map      // the IDs of the attempts that are cleaned up
 	flights    flights
 }
 

@@ -73,6 +73,28 @@ func TestClaimThatCannotBeHadRunsNothingAndPoisonsNothing(t *testing.T) {
 	}
 }
 
+func TestClaimOfACallThatGaveUpIsGivenBackByTheNextArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newFaulty()
+		keys := idempotency.New(store, idempotency.Config{Lease: 4 * time.Second})
+		// The first claim lands, and the store is gone before it can reply, for longer than the call waits.
+		store.set("claim", nil, func() error {
+			store.set("claim", always(errDown), nil)
+			store.set("find", always(errDown), nil)
+			return errLostReply
+		})
+		_, err := keys.Do(t.Context(), request("k"), mustNotRun(t))
+		wantIs(t, err, idempotency.ErrUnavailable)
+		pass(time.Second)
+		store.set("claim", nil, nil) // back, and the clean-up has not looked yet
+		res, err := keys.Do(t.Context(), request("k"), answering(created("ch_1")))
+		if err != nil || res.Replayed {
+			t.Fatalf("nothing had run, and the next arrival got %+v, %v", res, err)
+		}
+		pass(time.Minute) // the clean-up gives up
+	})
+}
+
 func TestClientThatLeavesDoesNotStopTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := idempotency.New(newFaulty(), idempotency.Config{})

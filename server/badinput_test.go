@@ -119,7 +119,7 @@ func exec(t testing.TB, db, sql string) {
 	}
 }
 
-func TestASchemaThatIsTooNewStopsTheStart(t *testing.T) {
+func TestAPostgresSchemaThatIsTooNewStopsTheStart(t *testing.T) {
 	db := testenv.Postgres(t).Database(t)
 	migrated(t, db)
 	// One that only adds is no hindrance: the older program goes on, during a rolling upgrade.
@@ -151,7 +151,7 @@ func TestASQLiteFileThatIsTooNewStopsTheStart(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyDatabaseRunsNothing(t *testing.T) {
+func TestAReadOnlyPostgresRunsNothing(t *testing.T) {
 	db := testenv.Postgres(t).Database(t)
 	readOnly(t, db, "on")
 	s, _ := begin(t, ServeConfig{DB: db})

@@ -241,7 +241,7 @@ func TestTheOperatorsCommandsOnPostgres(t *testing.T) {
 	d.want(exitFine, "2 answers", "", "erase", "--scope", scope, "--yes")
 }
 
-func TestADatabaseWithoutTablesIsNamed(t *testing.T) {
+func TestAPostgresDatabaseWithoutTablesIsNamed(t *testing.T) {
 	code, _, errOut := try(t, "keys", "list", "--db", testenv.Postgres(t).Database(t))
 	if code != exitUsage || !strings.Contains(errOut, `run "fifty migrate" on it`) {
 		t.Errorf("exit code %d\n%s", code, errOut)

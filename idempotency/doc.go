@@ -29,6 +29,7 @@
 //   - keep.go, seal.go: in which form an answer is kept; natural.go: when no key is needed
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
 //   - wait.go: how a duplicate waits
+//   - perattempt.go: the sign of a client that makes a key per attempt
 //   - window.go, sweep.go: how long a key is remembered; operator.go: what people decide
 //   - tx.go: InTx and DoTx; steps.go: DoSteps, Step and StepOnce
 //   - outcome.go, errors.go: what a function may return, and what callers get
@@ -36,5 +37,6 @@
 // # Events
 //
 // An Observer in Config sees: idempotency.claimed, .replayed, .in_flight, .mismatch, .unresolved,
-// .completed, .refused, .freed, .let_go, .rolled_back, .left_unknown, .completion_failed, .lease_lost, .superseded, .sweep_failed.
+// .completed, .refused, .freed, .let_go, .rolled_back, .left_unknown, .completion_failed,
+// .lease_lost, .superseded, .sweep_failed, .key_per_attempt.
 package idempotency

@@ -76,6 +76,11 @@ type Config struct {
 	// uses one key for two intents then loses the second without a sign. Defaults to false.
 	AnyFingerprint bool
 
+	// PerAttempt looks for clients that make a new key for each attempt; each sign is an event,
+	// idempotency.key_per_attempt, whose last attribute "first" says that this caller was not named before.
+	// Defaults to none: it costs some memory.
+	PerAttempt *PerAttempt
+
 	// Owner names this process to operators. Defaults to the host's name and the process id.
 	Owner string
 
@@ -190,6 +195,7 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(run context.Context, o
 	if err := a.Request.Validate(); err != nil {
 		return Result{}, err
 	}
+	k.spot(ctx, a.Request)
 	var sent time.Time
 	claimed, err := k.await(ctx, a.Request, func(ctx context.Context) (Claimed, error) {
 		sent = time.Now() // before the claim goes out: the lease is not older than this
@@ -298,6 +304,18 @@ func judged(req Request, rec Record) (Result, error) {
 		return Result{}, &UnresolvedError{Request: req}
 	default:
 		return Result{}, &InFlightError{Key: req.Key, RetryAfter: retryAfter}
+	}
+}
+
+// spot looks for the sign of a key per attempt.
+func (k *Keys) spot(ctx context.Context, req Request) {
+	if k.cfg.PerAttempt == nil || k.cfg.Observer == nil {
+		return
+	}
+	if sign, first := k.cfg.PerAttempt.See(req); sign {
+		k.cfg.Observer.Observe(ctx, fifty.Event{Name: "idempotency.key_per_attempt", Attrs: []slog.Attr{
+			slog.String("scope", req.Scope), slog.String("key", req.Key), slog.Bool("first", first),
+		}})
 	}
 }
 

@@ -451,3 +451,23 @@ func (s *spying) Claim(ctx context.Context, as []idempotency.Attempt) ([]idempot
 	s.saw(as[0])
 	return s.faulty.Claim(ctx, as)
 }
+
+func TestKeysTellTheObserverOfAKeyPerAttempt(t *testing.T) {
+	var told []bool
+	keys := idempotency.New(newFaulty(), idempotency.Config{
+		PerAttempt: idempotency.NewPerAttempt(nil),
+		Observer: fifty.ObserverFunc(func(_ context.Context, e fifty.Event) {
+			if e.Name == "idempotency.key_per_attempt" {
+				told = append(told, e.Attrs[len(e.Attrs)-1].Value.Bool())
+			}
+		}),
+	})
+	for _, key := range []string{"k1", "k2", "k2", "k3", "k4"} {
+		if _, err := keys.Do(t.Context(), request(key), answering(created("ch"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 2 || !told[0] || told[1] {
+		t.Fatalf("told %v; want the third and the fourth key, and the caller named once", told)
+	}
+}

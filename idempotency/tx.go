@@ -46,6 +46,7 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 	if err := req.Validate(); err != nil {
 		return Result{}, err
 	}
+	k.spot(ctx, req)
 	began := time.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
 	claimed, err := k.await(ctx, req, func(ctx context.Context) (Claimed, error) {
@@ -177,6 +178,7 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 	if err := req.Validate(); err != nil {
 		return Result{}, err
 	}
+	k.spot(ctx, req)
 	began := time.Now()
 	claimed, err := k.store.ClaimTx(ctx, tx, k.attempt(req))
 	if err == nil {

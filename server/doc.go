@@ -28,7 +28,7 @@
 //   - gateway.go, route.go, forward.go, doer.go: a request's way through
 //   - retry.go: routes that send again; status.go: where a duplicate that was accepted looks
 //   - conn.go: a client that is slow
-//   - metrics.go, attempts.go: what is counted; the sign of a client that makes a key per attempt (H11)
+//   - metrics.go: what is counted
 //   - backend.go, backend_open.go: the database behind a URL
 //   - sweep.go: what is old is dropped
 //   - serve.go, listen.go, admin.go, banner.go, sandbox_serve.go: the process: listeners, health, drain

@@ -68,7 +68,7 @@ func NewGateway(cfg Config, with GatewayConfig) *Gateway {
 		with.Now = time.Now
 	}
 	g := &Gateway{mux: http.NewServeMux(), statuses: newStatuses()}
-	seen := newAttempts(with.Now)
+	seen := idempotency.NewPerAttempt(with.Now)
 	pass := newPassTransport()
 	g.close = append(g.close, pass.CloseIdleConnections)
 	for _, r := range cfg.Routes {

@@ -17,7 +17,7 @@ import (
 type route struct {
 	Route
 	gateway *Gateway
-	seen    *attempts
+	seen    *idempotency.PerAttempt
 	bodyMax time.Duration // for a keyed request's body to arrive
 	metrics *Metrics
 	log     *slog.Logger
@@ -25,7 +25,7 @@ type route struct {
 	pass    http.Handler // sends
 }
 
-func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *attempts, pass *http.Transport) *route {
+func newRoute(g *Gateway, cfg Route, with GatewayConfig, seen *idempotency.PerAttempt, pass *http.Transport) *route {
 	rt := &route{Route: cfg, gateway: g, seen: seen, bodyMax: with.BodyReadMax, metrics: with.Metrics, log: with.Log}
 	with.Metrics.route(cfg.Path)
 	watch := observer(with)
@@ -146,7 +146,7 @@ func (rt *route) running(n int64) {
 
 // repeated looks for the sign of a key per attempt.
 func (rt *route) repeated(ctx context.Context, req idempotency.Request) {
-	sign, warn := rt.seen.see(req)
+	sign, warn := rt.seen.See(req)
 	if !sign {
 		return
 	}

@@ -1,12 +1,10 @@
-package server
+package idempotency
 
 import (
 	"container/list"
 	"crypto/sha256"
 	"sync"
 	"time"
-
-	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // Bounds of what is remembered to find clients that make a key per attempt.
@@ -17,11 +15,11 @@ const (
 	warnedScopesMax = 1_000       // past it signs are only counted
 )
 
-// attempts finds the sign of a client that makes a new key for each attempt (H11): the same request of the
-// same caller under several keys within a short time. Such a client is not protected, and it can't be told
-// from one that means the request several times; so it is counted and told to the operator, once per
-// caller, and never refused. It is safe for concurrent use.
-type attempts struct {
+// PerAttempt finds the sign of a client that makes a new key for each attempt (H11): the same request of the
+// same caller under several keys within a short time, seen by this process. Such a client is not protected,
+// and it can't be told from one that means the request several times; so it is counted and told to the
+// operator, once per caller, and never refused. Its memory is bounded. It is safe for concurrent use.
+type PerAttempt struct {
 	now func() time.Time
 
 	mu      sync.Mutex
@@ -36,8 +34,12 @@ type intent struct {
 	keys map[string]struct{} // at most intentKeysMin
 }
 
-func newAttempts(now func() time.Time) *attempts {
-	return &attempts{
+// NewPerAttempt makes a PerAttempt. now defaults to time.Now.
+func NewPerAttempt(now func() time.Time) *PerAttempt {
+	if now == nil {
+		now = time.Now
+	}
+	return &PerAttempt{
 		now:     now,
 		intents: make(map[[sha256.Size]byte]*list.Element),
 		recent:  list.New(),
@@ -45,8 +47,8 @@ func newAttempts(now func() time.Time) *attempts {
 	}
 }
 
-// see notes a request. sign says that it is one key too many; warn, that its caller was not named before.
-func (a *attempts) see(req idempotency.Request) (sign, warn bool) {
+// See notes a request. sign says that it is one key too many; first, that its caller was not named before.
+func (a *PerAttempt) See(req Request) (sign, first bool) {
 	id := sha256.Sum256([]byte(req.Scope + "\x00" + string(req.Fingerprint)))
 	now := a.now()
 	a.mu.Lock()
@@ -69,7 +71,7 @@ func (a *attempts) see(req idempotency.Request) (sign, warn bool) {
 }
 
 // intent returns the entry of a request, new when there is none or its window is over.
-func (a *attempts) intent(id [sha256.Size]byte, now time.Time) *intent {
+func (a *PerAttempt) intent(id [sha256.Size]byte, now time.Time) *intent {
 	if e, ok := a.intents[id]; ok {
 		a.recent.MoveToFront(e)
 		it := e.Value.(*intent)

@@ -115,14 +115,16 @@ func (k *Keys) abandon(ctx context.Context, a Attempt) {
 	p.Base, p.Cap, p.ElapsedMax = k.cfg.Lease/30, k.cfg.Lease/3, k.cfg.Lease
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Lease+k.cfg.StoreMax)
 	defer cancel()
+	found := false
 	err := retry.Do(ctx, p, func(ctx context.Context) error {
 		rec, err := k.store.Find(ctx, a.Request.Scope, a.Request.Key)
 		if err != nil || rec.Attempt != a.ID {
 			return err
 		}
+		found = true
 		return k.completeOnce(ctx, Completion{Claim: rec.claim(), State: Free})
 	})
-	if err == nil {
+	if err == nil && found {
 		k.observe(ctx, "idempotency.freed", a.Request, time.Time{}, nil)
 	}
 }

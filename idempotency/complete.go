@@ -74,11 +74,7 @@ func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Respon
 			k.observe(ctx, "idempotency.completion_failed", rec.Request, began, stored)
 			return Result{}, &completionError{key: rec.Request.Key, cause: stored}
 		}
-		name := "idempotency.completed"
-		if fnErr != nil {
-			name = "idempotency.refused"
-		}
-		k.observe(ctx, name, rec.Request, began, nil)
+		k.observe(ctx, doneEvent(fnErr != nil), rec.Request, began, nil)
 		return Result{Response: response}, nil
 	case Free:
 		if stored != nil {
@@ -99,6 +95,14 @@ func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Respon
 		k.observe(ctx, "idempotency.left_unknown", rec.Request, began, err)
 		return Result{}, &UnresolvedError{Request: rec.Request, Cause: err}
 	}
+}
+
+// doneEvent names the event of an answer that was stored: the function's own, or a refusal.
+func doneEvent(refused bool) string {
+	if refused {
+		return "idempotency.refused"
+	}
+	return "idempotency.completed"
 }
 
 // superseded answers an owner whose key was decided without it: it gets what every other arrival gets, so

@@ -56,11 +56,11 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 	case err != nil:
 		return Result{}, t.failed(ctx, err)
 	case claimed.Won:
-		k.observe(ctx, t.event(), req, began, nil)
+		k.observe(ctx, doneEvent(t.refused), req, began, nil)
 		return Result{Response: t.answer}, nil
 	case claimed.Record.State == Done && claimed.Record.Attempt == t.attempt.ID:
 		// An earlier try of this call committed, and its reply was lost.
-		k.observe(ctx, t.event(), req, began, nil)
+		k.observe(ctx, doneEvent(t.refused), req, began, nil)
 		return Result{Response: t.answer}, nil
 	case t.unknown != nil:
 		// An earlier try may still be committing, and holds the key.
@@ -136,13 +136,6 @@ func (t *txCall[Tx]) run(ctx context.Context, tx Tx) (Response, error) {
 
 func (t *txCall[Tx]) kept() Response { return t.keys.kept(t.attempt.Request, t.answer) }
 
-func (t *txCall[Tx]) event() string {
-	if t.refused {
-		return "idempotency.refused"
-	}
-	return "idempotency.completed"
-}
-
 // failed is what the caller gets when no try came through.
 func (t *txCall[Tx]) failed(ctx context.Context, err error) error {
 	if !t.ran && !refused(err) {
@@ -191,10 +184,14 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 		return k.duplicate(ctx, req, claimed.Record)
 	}
 	claim := claimed.Record.claim()
+	giveUp := func() {
+		// The transaction is probably broken already, and the caller rolls back; if neither, this frees the key.
+		_ = k.store.CompleteTx(context.WithoutCancel(ctx), tx, Completion{Claim: claim, State: Free, Undo: true})
+	}
 	returned := false
 	defer func() {
 		if !returned { // a panic, which the caller may survive and commit
-			_ = k.store.CompleteTx(context.WithoutCancel(ctx), tx, Completion{Claim: claim, State: Free, Undo: true})
+			giveUp()
 		}
 	}()
 	r, fnErr := fn(ctx, tx)
@@ -202,8 +199,7 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 
 	state, r, err := outcome(r, fnErr)
 	if state != Done {
-		// The transaction is probably broken already, and the caller rolls back; if neither, this frees the key.
-		_ = k.store.CompleteTx(context.WithoutCancel(ctx), tx, Completion{Claim: claim, State: Free, Undo: true})
+		giveUp()
 		k.observe(ctx, "idempotency.rolled_back", req, began, err)
 		return Result{}, err
 	}
@@ -211,10 +207,6 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 	if err := k.store.CompleteTx(ctx, tx, c); err != nil {
 		return Result{}, err
 	}
-	name := "idempotency.completed"
-	if fnErr != nil {
-		name = "idempotency.refused"
-	}
-	k.observe(ctx, name, req, began, nil)
+	k.observe(ctx, doneEvent(fnErr != nil), req, began, nil)
 	return Result{Response: r}, nil
 }

@@ -69,11 +69,15 @@ import server/clean.go $fifty/store/memory $fifty/lease
 import cmd/fifty/clean.go $fifty/server
 import cmd/other/clean.go errors
 import internal/testenv/clean.go github.com/jackc/pgx/v5
+import faults/clean.go errors
+import faults/pgwire/clean.go $fifty/faults github.com/jackc/pgx/v5
 
 # Faults: the file's name is the linter that must find it.
 import depguard.go $fifty/store/memory
 import causal/depguard.go $fifty/lease/leasetest
 import internal/thing/depguard.go github.com/jackc/pgx/v5
+import faults/depguard.go github.com/jackc/pgx/v5
+import faults/pgwire/depguard.go $fifty/store/postgres
 import lease/depguard.go github.com/jackc/pgx/v5
 import lease/leasetest/depguard.go $fifty/store/memory
 import occ/depguard.go $fifty/server

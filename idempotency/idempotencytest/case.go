@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // reporter is what a case needs of a *testing.T. Catch has another one, whose failures are noted only.

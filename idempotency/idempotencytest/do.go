@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // arrivals is how many goroutines send the same request in the cases of Do.

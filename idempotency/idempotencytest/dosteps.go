@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // order is work of two steps that counts what it does: it reserves, and then it charges.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // asked is what one caller of a race got.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // sentTwice is a race of an attempt with itself, as when its first message is late and it is sent again.

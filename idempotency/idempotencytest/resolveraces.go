@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // decides is a caller that resolves.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // txLateCases are races of a transaction that takes a key over with those who come late.

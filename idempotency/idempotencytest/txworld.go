@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/fiftyhosts/fifty/idempotency"
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 	"github.com/fiftyhosts/fifty/txn"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fiftyhosts/fifty/internal/interleave"
+	"github.com/fiftyhosts/fifty/faults/interleave"
 )
 
 // unhurried is the grace of cases in which nobody is blocked: a caller that is only slow keeps its turn.

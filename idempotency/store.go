@@ -55,9 +55,11 @@ type Store interface {
 	// there already counts as success; one whose key has another owner gets a *LostError.
 	Complete(ctx context.Context, completions []Completion) ([]error, error)
 
-	// SaveStep writes what is known of one step of a claim's work, over what was known before. It has the
-	// condition of Complete: a claim in flight whose token and attempt match, expired or not. Otherwise it
-	// returns a *LostError. The steps stay with the key through takeovers until it is swept.
+	// SaveStep writes what is known of one step of a claim's work, over what was known before. A step without
+	// a result never replaces one that has a result: such a call is a repeat that was held up on its way, and
+	// it succeeds without changing anything. SaveStep has the condition of Complete: a claim in flight whose
+	// token and attempt match, expired or not. Otherwise it returns a *LostError. The steps stay with the key
+	// through takeovers until it is swept.
 	SaveStep(ctx context.Context, c Claim, step StepRecord) error
 
 	// Find returns the record of a key, or ErrNotFound. It reads where writes are decided, never a replica.

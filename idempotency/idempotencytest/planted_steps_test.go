@@ -30,6 +30,8 @@ const (
 	stepKeptAsItWas     fault = "a step that is known is not written again"
 	stepMoves           fault = "a step that is written again moves to the end"
 	stepAppended        fault = "a step that is written again is there twice"
+	stepUndone          fault = "what is said of a step last replaces its result"
+	stepResultOnly      fault = "what is said of a step last replaces whether it was sent"
 	letGoBlind          fault = "letting go compares nothing"
 	letGoOnce           fault = "letting go of an expired claim is refused"
 	letGoIgnored        fault = "letting go does not end the lease"
@@ -115,6 +117,8 @@ var plantedSteps = []struct {
 	{stepMoves, "a step that is saved again replaces what was known, and keeps its place"},
 	{stepAppended, "a step that is saved again replaces what was known, and keeps its place"},
 	{stepAppended, "in every order two steps of one owner are both kept, and one that is saved twice is there once"},
+	{stepUndone, "what was held up of a step's beginning takes no result away"},
+	{stepResultOnly, "what was held up of a step's beginning takes no result away"},
 	{contextIgnored, "a step that was called off before it began changed nothing"},
 
 	{letGoBlind, "in every order letting go a second time leaves the taker alone"},

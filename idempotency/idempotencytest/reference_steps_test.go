@@ -108,6 +108,12 @@ func (s *reference) stepped(r *row, step idempotency.StepRecord) *row {
 		return known.Name == step.Name
 	})
 	if at >= 0 {
+		if late := len(step.Result) == 0 && len(saved.Steps[at].Result) > 0; late && !s.has(stepUndone) {
+			step.Result = saved.Steps[at].Result
+			if !s.has(stepResultOnly) {
+				step.Sent = saved.Steps[at].Sent
+			}
+		}
 		switch {
 		case s.has(stepSentSticks) && saved.Steps[at].Sent:
 			step.Sent = true

@@ -72,11 +72,21 @@ var stepCases = []claim{
 	{"a step that is saved again replaces what was known, and keeps its place", func(w *world) {
 		rec := w.win(resumable(w.request()))
 		w.save(rec, sent("a"), sent("b"), sent("c"))
-		w.save(rec, finished("c", "1"), sent("c"))
+		w.save(rec, finished("c", "1"), finished("c", "2"))
 		w.save(rec, idempotency.StepRecord{Name: "b"})
 		w.save(rec, finished("a", `"done"`), finished("a", `"done"`))
-		rec.Steps = []idempotency.StepRecord{finished("a", `"done"`), {Name: "b"}, sent("c")}
+		rec.Steps = []idempotency.StepRecord{finished("a", `"done"`), {Name: "b"}, finished("c", "2")}
 		w.is(rec)
+	}},
+	{"what was held up of a step's beginning takes no result away", func(w *world) {
+		rec := w.win(resumable(w.request()))
+		rec = w.save(rec, finished("a", "1"), finished("b", "2"), sent("c"))
+		for _, late := range []idempotency.StepRecord{sent("a"), {Name: "b"}, sent("a"), {Name: "a"}} {
+			if err := w.saveOne(w.ctx, claimOf(rec), late); err != nil {
+				w.Errorf("SaveStep(%q), sent %v, behind its result: %v", late.Name, late.Sent, err)
+			}
+			w.is(rec)
+		}
 	}},
 	{"steps are told apart byte by byte", func(w *world) {
 		rec := w.win(resumable(w.request()))

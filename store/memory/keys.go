@@ -240,9 +240,10 @@ func (k Keys) SaveStep(ctx context.Context, c idempotency.Claim, step idempotenc
 	saved := *e.rec
 	saved.Steps = slices.Clone(saved.Steps)
 	at := slices.IndexFunc(saved.Steps, func(s idempotency.StepRecord) bool { return s.Name == step.Name })
-	if at < 0 {
+	switch {
+	case at < 0:
 		saved.Steps = append(saved.Steps, step)
-	} else {
+	case len(step.Result) > 0 || len(saved.Steps[at].Result) == 0: // else it was held up: the result stands
 		saved.Steps[at] = step
 	}
 	e.rec = &saved

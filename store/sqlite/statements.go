@@ -88,11 +88,13 @@ var shipped = statements{
 	find: statement{"find", `SELECT ` + columns + `, ` + clockMark + ` FROM fifty_keys k WHERE scope = ?1 AND key = ?2`},
 
 	// The owner's row is read and the step is written in one statement: no row, no step. Like a completion
-	// it does not ask for the expiry.
+	// it does not ask for the expiry. A result stays: what comes without one behind it was held up on its way.
 	step: statement{"step", `INSERT INTO fifty_steps (scope, key, name, sent, result)
 		SELECT scope, key, ?5, ?6, ?7 FROM fifty_keys
 		WHERE scope = ?1 AND key = ?2 AND token = ?3 AND attempt = ?4 AND state = 1
-		ON CONFLICT (scope, key, name) DO UPDATE SET sent = excluded.sent, result = excluded.result`},
+		ON CONFLICT (scope, key, name) DO UPDATE SET
+			sent = CASE WHEN excluded.result IS NULL AND fifty_steps.result IS NOT NULL THEN fifty_steps.sent ELSE excluded.sent END,
+			result = coalesce(excluded.result, fifty_steps.result)`},
 	unstep: statement{"unstep", `DELETE FROM fifty_steps WHERE scope = ?1 AND key = ?2`},
 
 	// What a sweep drops next, and how many bytes. What the index holds is said once more, or SQLite does not

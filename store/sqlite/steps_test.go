@@ -195,11 +195,16 @@ func TestSQLiteEachBrokenClauseOfTheStepsOfARecordIsNoticed(t *testing.T) {
 		stranger.Request.Scope = "zeta"
 		save(p.tb, s, win(p.tb, s, stranger), saved("stranger's", "1"))
 		c := win(p.tb, s, steps("a1", "k"))
-		save(p.tb, s, c, idempotency.StepRecord{Name: "b"})
-		save(p.tb, s, c, saved("a", "1"))
-		err := s.Keys().SaveStep(p.tb.Context(), c, saved("b", "2"))
-		p.check(err == nil, "saving a step again: %v", err)
-		want := []idempotency.StepRecord{saved("b", "2"), saved("a", "1")}
+		for _, step := range []idempotency.StepRecord{
+			{Name: "b"}, saved("a", "1"),
+			saved("b", "2"), saved("d", "1"), {Name: "d", Result: []byte("2")}, // again
+			{Name: "c"}, {Name: "c", Sent: true}, {Name: "c"}, {Name: "c", Sent: true},
+			{Name: "a"}, // late
+		} {
+			err := s.Keys().SaveStep(p.tb.Context(), c, step)
+			p.check(err == nil, "saving step %+v: %v", step, err)
+		}
+		want := []idempotency.StepRecord{saved("b", "2"), saved("a", "1"), {Name: "d", Result: []byte("2")}, {Name: "c", Sent: true}}
 		p.check(sameSteps(find(p.tb, s, "k").Steps, want), "find: %+v", find(p.tb, s, "k").Steps)
 		clock.Add(time.Minute)
 		next := claim(p.tb, s, steps("a2", "k"))
@@ -209,9 +214,13 @@ func TestSQLiteEachBrokenClauseOfTheStepsOfARecordIsNoticed(t *testing.T) {
 			p.check(err == nil && len(all) == 1 && sameSteps(all[0].Steps, want), "list: %+v, %v", all, err)
 		}
 	}, []fault{
-		{"step", "sent = excluded.sent, ", ""},
-		{"step", ", result = excluded.result", ""},
-		{"step", "DO UPDATE SET sent = excluded.sent, result = excluded.result", "DO NOTHING"},
+		{"step", "ELSE excluded.sent", "ELSE fifty_steps.sent"},
+		{"step", "CASE WHEN excluded.result IS NULL AND fifty_steps.result IS NOT NULL THEN fifty_steps.sent ELSE excluded.sent END", "excluded.sent"},
+		{"step", "excluded.result IS NULL AND ", ""},
+		{"step", " AND fifty_steps.result IS NOT NULL", ""},
+		{"step", "coalesce(excluded.result, fifty_steps.result)", "fifty_steps.result"},
+		{"step", "coalesce(excluded.result, fifty_steps.result)", "coalesce(fifty_steps.result, excluded.result)"},
+		{"step", "coalesce(excluded.result, fifty_steps.result)", "excluded.result"},
 		{"find", "ORDER BY s.id", "ORDER BY s.name"},
 		{"find", "s.scope = k.scope AND ", ""},
 		{"find", " AND s.key = k.key", ""},

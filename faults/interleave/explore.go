@@ -15,6 +15,7 @@ const (
 	stepsMax            = 10_000
 	replaysMax          = 3 // tries at a schedule whose prefix could not be followed
 	schedulesMaxDefault = 20_000
+	runsDefault         = 200
 	graceDefault        = 25 * time.Millisecond
 	stuckDefault        = 10 * time.Second
 	blockedPoll         = 5 * time.Millisecond
@@ -61,11 +62,24 @@ type Options struct {
 
 	// Schedule replays one schedule, as a Failure names it, instead of running all.
 	Schedule string
+
+	// Runs is how many schedules Sample runs. Explore has no use for it. Defaults to 200.
+	Runs int
+
+	// Seed is that of Sample's first schedule; the next one has the next seed. Sample always finds what it
+	// found before, unless this changes. The variable FIFTY_SEED sets it aside, and Runs too: one schedule runs.
+	Seed uint64
+
+	// Test is the name of the test that calls Sample, t.Name(), for the command that a failure prints.
+	Test string
 }
 
 func (o Options) withDefaults() Options {
 	if o.SchedulesMin == 0 {
 		o.SchedulesMin = 2
+	}
+	if o.Runs == 0 {
+		o.Runs = runsDefault
 	}
 	if o.SchedulesMax == 0 {
 		o.SchedulesMax = schedulesMaxDefault
@@ -86,12 +100,17 @@ type Report struct {
 	Steps     int  // turns in all of them
 	Blocked   int  // how often a caller was blocked by something outside
 	Diverged  int  // schedules that could not be followed to their end
+	Sampled   bool // seeds chose the orders
+	Different int  // of the sampled orders
 }
 
 func (r Report) String() string {
 	which := "all"
 	if r.Bounded {
 		which = "the less interrupted"
+	}
+	if r.Sampled {
+		which = fmt.Sprintf("sampled, %d different", r.Different)
 	}
 	return fmt.Sprintf("%d schedules (%s), %d steps, %d blocked, %d diverged", r.Schedules, which, r.Steps, r.Blocked, r.Diverged)
 }

@@ -34,8 +34,9 @@ type schedule struct {
 
 	steps    []string // what was done, for the trace
 	letters  strings.Builder
-	last     int // who went last
-	blocked  int // how often a caller was found blocked
+	pick     func(n int) int // chooses one of n callers; nil takes the first
+	last     int             // who went last
+	blocked  int             // how often a caller was found blocked
 	diverged bool
 	err      error // of a caller
 }
@@ -176,8 +177,17 @@ func (s *schedule) choose(ctx context.Context, depth int, ready []int) int {
 		before := s.path[depth-1]
 		n.preemptions = before.cost(before.at)
 	}
+	if s.pick != nil && !s.tired(n) {
+		n.at = s.pick(len(ready))
+	}
 	s.path = append(s.path, n)
 	return n.choice()
+}
+
+// tired says that the caller that went last must go on: it was interrupted as often as allowed.
+func (s *schedule) tired(n *node) bool {
+	most := s.opts.PreemptionsMax
+	return most > 0 && n.preemptions >= most && slices.Contains(n.choices, n.last)
 }
 
 // comes waits for a caller whose turn it must be by the schedule, and says whether it came to a point.

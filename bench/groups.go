@@ -1,0 +1,14 @@
+package main
+
+import "slices"
+
+// groups is all that can be measured.
+func groups() []group {
+	return []group{
+		{
+			Name:  "idempotency",
+			What:  "what an idempotency key costs: in a transaction, on replay, in memory, with millions of records, in the gateway, and beside other modules",
+			Cases: slices.Concat(gatewayCases),
+		},
+	}
+}

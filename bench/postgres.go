@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fiftyhosts/fifty/internal/testenv"
+)
+
+// dropMax bounds the end of a case's database.
+const dropMax = time.Minute
+
+// servers starts what cases need, at the first that needs it. A private server ends with this process,
+// however that ends.
+type servers struct {
+	url     string // of a given server; set on the private one's start otherwise
+	started *owner
+	made    int
+}
+
+// database makes an empty database and returns its URL and what drops it.
+func (s *servers) database(ctx context.Context) (string, func() error, error) {
+	if s.url == "" {
+		server, err := startPostgres()
+		if err != nil {
+			return "", nil, err
+		}
+		s.started, s.url = server.owner, server.url
+	}
+	address, err := url.Parse(s.url)
+	if err != nil || address.Scheme != "postgres" && address.Scheme != "postgresql" {
+		return "", nil, errors.New("--db wants a URL like postgres://user:password@host:5432/database")
+	}
+	s.made++
+	name := fmt.Sprintf("fifty_bench_%d_%d", os.Getpid(), s.made)
+	if err := s.admin(ctx, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		return "", nil, fmt.Errorf("make a database: %w", err)
+	}
+	address.Path = "/" + name
+	return address.String(), func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), dropMax)
+		defer cancel()
+		if err := s.admin(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			return fmt.Errorf("drop a database: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+func (s *servers) admin(ctx context.Context, statement string) error {
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
+
+func (s *servers) close() error {
+	if s.started == nil {
+		return nil
+	}
+	return s.started.end()
+}
+
+// settlePostgres brings a database to rest before it is measured: its tables vacuumed and analyzed, the log
+// written out.
+func settlePostgres(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for _, statement := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}
+
+// An owner stands in for the test that testenv's servers belong to.
+type owner struct {
+	testing.TB // none of its other methods is called
+	cleanups   []func()
+	failures   []error
+}
+
+type privateServer struct {
+	url   string
+	owner *owner
+}
+
+func startPostgres() (_ privateServer, err error) {
+	o := &owner{}
+	defer func() {
+		if fatal, ok := recover().(fatalError); ok {
+			err = errors.Join(fatal, o.end())
+		}
+	}()
+	return privateServer{testenv.NewPostgres(o).URL(), o}, nil
+}
+
+// fatalError ends what would have ended the test.
+type fatalError struct{ error }
+
+func (o *owner) Helper()                         {}
+func (o *owner) Failed() bool                    { return len(o.failures) > 0 }
+func (o *owner) Cleanup(end func())              { o.cleanups = append(o.cleanups, end) }
+func (o *owner) Logf(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func (o *owner) Errorf(format string, args ...any) {
+	o.failures = append(o.failures, fmt.Errorf(format, args...))
+}
+func (o *owner) Fatalf(format string, args ...any) { panic(fatalError{fmt.Errorf(format, args...)}) }
+
+// end runs the cleanups, the latest first.
+func (o *owner) end() error {
+	for len(o.cleanups) > 0 {
+		last := len(o.cleanups) - 1
+		end := o.cleanups[last]
+		o.cleanups = o.cleanups[:last]
+		end()
+	}
+	return errors.Join(o.failures...)
+}

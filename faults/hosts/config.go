@@ -3,6 +3,7 @@ package hosts
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -48,6 +49,11 @@ func (c Config) name() string { return cmp.Or(c.Name, filepath.Base(c.Path)) }
 func (c Config) command() (*exec.Cmd, error) {
 	if c.Path == "" {
 		return nil, errors.New("Config.Path is empty: name the program to start")
+	}
+	if c.Dir != "" { // or the error would be about Path
+		if _, err := os.Stat(c.Dir); err != nil {
+			return nil, fmt.Errorf("its folder: %w", err)
+		}
 	}
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir

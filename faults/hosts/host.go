@@ -97,26 +97,18 @@ func (h *Host) kill(r *run) error {
 // says how.
 func (h *Host) Stop(grace time.Duration) error {
 	r := h.latest()
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err == nil {
-		err = resume(r)
-		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return errors.Join(h.errorf("resume: %w", err), h.kill(r))
-		}
-		if r.endsWithin(grace) {
-			return nil
-		}
-	}
-	if r.ended() {
+	err := r.cmd.Process.Signal(syscall.SIGTERM)
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
+		return h.kill(r) // returns when all that it wrote is kept
+	case err != nil: // no such signal here
+	case resume(r) == nil && r.endsWithin(grace), r.ended():
 		return nil
 	}
-	// Here also where the system has no SIGTERM.
 	if err := h.kill(r); err != nil {
 		return err
 	}
-	if r.exitCode() == -1 {
-		return h.errorf("%w (grace %v)", ErrStopKilled, grace)
-	}
-	return nil
+	return h.errorf("%w (grace %v)", ErrStopKilled, grace)
 }
 
 // Restart kills the host if it runs, and starts the program again with the same [Config]. What was kept of

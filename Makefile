@@ -11,7 +11,7 @@ FUZZTIME ?= 20s
 BENCH ?= --list
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test race lint fmt fuzz cover bench clean
+.PHONY: help run build check test race soak model lint fmt fuzz cover bench clean
 
 help: ## list these commands
 	@echo "Fifty: make COMMAND"
@@ -35,13 +35,23 @@ race: ## test everything with the race detector (needs a C compiler)
 	@scripts/needs.sh
 	CGO_ENABLED=1 $(GO) test -race -timeout 25m $(TESTFLAGS) ./...
 
+soak: ## run all rounds of each soak (make test runs three), and keep what they print in docs/proof
+	@scripts/needs.sh
+	@scripts/soak.sh $(TESTFLAGS)
+
+model: ## check the model of a key's record with spin (docs/model)
+	@docs/model/check.sh
+
 lint: ## the linters: floors, errors, lengths, formatting, a tidy go.mod
 	@echo "lint: go mod tidy -diff"
 	@$(GO) mod tidy -diff || { echo "lint: go.mod or go.sum is not tidy: run go mod tidy" >&2; exit 1; }
 	@tool="$$(scripts/tool.sh golangci-lint)" && \
 	scripts/lint_test.sh "$$tool" && \
 	echo "lint: golangci-lint run ./..." && \
-	"$$tool" run ./...
+	"$$tool" run ./... && \
+	echo "lint: golangci-lint run ./... (bench)" && \
+	(cd bench && $(GO) mod tidy -diff >/dev/null || { echo "lint: bench/go.mod is not tidy: run go mod tidy in bench" >&2; exit 1; }; \
+	"$$tool" run --config ../.golangci.yml ./...)
 
 fmt: ## format as the linters want it
 	@"$$(scripts/tool.sh golangci-lint)" fmt ./...
@@ -56,8 +66,7 @@ cover: ## test everything and show how much of the code the tests reach
 	@echo "cover: go tool cover -html=cover.out shows where"
 
 bench: ## run the benchmarks that BENCH names (--list)
-	@if [ -d bench ]; then cd bench && $(GO) run . $(BENCH); \
-	else echo "bench: there are no benchmarks yet; they will be in bench/, a module of their own"; fi
+	@cd bench && $(GO) run . $(BENCH)
 
 clean: ## remove what was built here (tools in .cache stay)
 	rm -rf bin cover.out

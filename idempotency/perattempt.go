@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"sync"
 	"time"
+
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Bounds of what is remembered to find clients that make a key per attempt.
@@ -37,7 +39,7 @@ type intent struct {
 // NewPerAttempt makes a PerAttempt. now defaults to time.Now.
 func NewPerAttempt(now func() time.Time) *PerAttempt {
 	if now == nil {
-		now = time.Now
+		now = wall.Now
 	}
 	return &PerAttempt{
 		now:     now,

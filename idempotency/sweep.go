@@ -2,9 +2,9 @@ package idempotency
 
 import (
 	"context"
-	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Bounds of one Sweep.
@@ -22,7 +22,7 @@ var _ fifty.Sweeper = (*Keys)(nil)
 // It returns how many records it dropped or removed, also with an error; what it did stays done. It may run
 // on any number of hosts at once, and is needed for space, not for correctness. See fifty.Sweep.
 func (k *Keys) Sweep(ctx context.Context) (removed int, err error) {
-	began := time.Now()
+	began := wall.Now()
 	for range sweepBatchesMax {
 		n, err := k.store.Sweep(ctx, k.cfg.Retention, k.cfg.Tombstone, sweepBatch)
 		removed += n

@@ -3,6 +3,8 @@ package retry
 import (
 	"context"
 	"time"
+
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Clock is the time that Do goes by. It must be safe for concurrent use when its Policy is.
@@ -18,7 +20,7 @@ type Clock interface {
 // systemClock is the default: the monotonic clock of the process.
 type systemClock struct{}
 
-func (systemClock) Now() time.Time { return time.Now() }
+func (systemClock) Now() time.Time { return wall.Now() }
 
 func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Bounds of a client that is slow. Neither is a bound of the work.
@@ -23,7 +25,7 @@ type timedBody struct {
 
 func newTimedBody(w http.ResponseWriter, body io.ReadCloser, within time.Duration) io.ReadCloser {
 	conn := http.NewResponseController(w)
-	if conn.SetReadDeadline(time.Now().Add(within)) != nil {
+	if conn.SetReadDeadline(wall.Runtime().Add(within)) != nil {
 		return body // no connection below that has deadlines
 	}
 	return &timedBody{body, conn}
@@ -51,7 +53,7 @@ func newPacedWriter(w http.ResponseWriter) *pacedWriter {
 	return p
 }
 
-func (p *pacedWriter) pace() { _ = p.conn.SetWriteDeadline(time.Now().Add(answerWriteMax)) }
+func (p *pacedWriter) pace() { _ = p.conn.SetWriteDeadline(wall.Runtime().Add(answerWriteMax)) }
 
 func (p *pacedWriter) WriteHeader(status int) {
 	p.pace()

@@ -10,6 +10,7 @@ import (
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/idempotency/idempotencyhttp"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // GatewayConfig is what a Gateway works with besides its routes. Keys is mandatory; so is Secret where a
@@ -65,7 +66,7 @@ func NewGateway(cfg Config, with GatewayConfig) *Gateway {
 		with.Log = slog.Default()
 	}
 	if with.Now == nil {
-		with.Now = time.Now
+		with.Now = wall.Now
 	}
 	g := &Gateway{mux: http.NewServeMux(), statuses: newStatuses()}
 	seen := idempotency.NewPerAttempt(with.Now)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/idempotency/idempotencyhttp"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // route serves one Route.
@@ -108,7 +109,7 @@ func (rt *route) unprotected(w http.ResponseWriter, r *http.Request, reason stri
 
 // protected serves a keyed request and leaves one line in the log, whatever becomes of it.
 func (rt *route) protected(w http.ResponseWriter, r *http.Request) {
-	began := time.Now()
+	began := wall.Now()
 	c := &call{outcome: Refused}
 	seen := &statusWriter{ResponseWriter: w}
 	if r.Body != nil && r.Body != http.NoBody {
@@ -116,7 +117,7 @@ func (rt *route) protected(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		req, outcome := c.get()
-		took := time.Since(began)
+		took := wall.Since(began)
 		rt.metrics.request(rt.Path, outcome, took)
 		level := slog.LevelInfo
 		switch outcome {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 type intentKey struct{}
@@ -75,7 +76,7 @@ func nameIntent(r *http.Request) (named, error) {
 		return named{key: key, line: spell(key)}, nil
 	}
 	if r.Method == http.MethodPost || r.Method == http.MethodPatch {
-		key := newKey(time.Now())
+		key := newKey(wall.Now())
 		return named{key: key, line: key}, nil
 	}
 	return named{}, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/retry"
 )
 
@@ -52,7 +53,7 @@ func ProblemFrom(resp *http.Response) (*Problem, bool) {
 // afterOf is the wait that a Retry-After header asks for, or zero. A date counts from the answer's own Date,
 // where there is one, so that it does not matter whether the two clocks agree.
 func afterOf(h http.Header) time.Duration {
-	now := time.Now()
+	now := wall.Now()
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}

@@ -11,8 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 const (
@@ -202,7 +203,7 @@ func (w *world) now() time.Time {
 	case w.f.Advance != nil:
 		w.Fatalf("Features.Now is wanted with Features.Advance")
 	}
-	return time.Now()
+	return wall.Now()
 }
 
 // until asks again and again until yes, and ends the case when that takes too long.

@@ -6,8 +6,16 @@
 // main; a value that is no duration ends the program with exit code 2.
 //
 // A skewed reading keeps its monotonic part, moved by the same duration: differences between two readings of
-// one process are true. Timers and deadlines of contexts are the runtime's own and run at their usual speed.
+// one process are true. What the Go runtime does with time is not skewed, as it would not be by a clock that
+// was set long ago: timers, and the deadlines of contexts and connections. A time that is given to it, or
+// compared with one that it gave, is made from [Runtime].
 package wall
+
+import "time"
 
 // Variable names the environment variable that moves the clock of a build with the tag faultclock.
 const Variable = "FIFTY_FAULT_CLOCK"
+
+// Runtime is the time by which the Go runtime judges deadlines, in every build. It is the host's time too, but
+// never the one to store, to send or to judge an expiry by.
+func Runtime() time.Time { return time.Now() }

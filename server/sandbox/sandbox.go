@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Bounds of the HTTP side.
@@ -49,7 +51,7 @@ func New(ledger Ledger, cfg Config) *Sandbox {
 		cfg.Exit = os.Exit
 	}
 	if cfg.Now == nil {
-		cfg.Now = time.Now
+		cfg.Now = wall.Now
 	}
 	s := &Sandbox{ledger: ledger, cfg: cfg, mux: http.NewServeMux()}
 	s.mux.HandleFunc("POST /charges", s.charge)

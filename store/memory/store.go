@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Config is that of New. The zero value works.
@@ -34,7 +35,7 @@ type Store struct {
 // New makes an empty Store.
 func New(cfg Config) *Store {
 	if cfg.Now == nil {
-		cfg.Now = time.Now
+		cfg.Now = wall.Now
 	}
 	return &Store{
 		now: cfg.Now, keys: map[keyID]*entry{},

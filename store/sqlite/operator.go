@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 var _ idempotency.OperatorStore = Keys{}
@@ -177,7 +178,7 @@ func (s *Store) erasable(ctx context.Context, scope, after string, limit int) ([
 func (s *Store) erase(ctx context.Context, keys []keyID) (erased int, took time.Duration, err error) {
 	var began time.Time
 	err = s.write(ctx, "erase", func(ctx context.Context, tx *sql.Tx) error {
-		began = time.Now()
+		began = wall.Now()
 		x := s.session(tx, "erase")
 		for _, id := range keys {
 			// Linearization point: the update, on the condition that the record is done now.
@@ -198,5 +199,5 @@ func (s *Store) erase(ctx context.Context, keys []keyID) (erased int, took time.
 	if err != nil {
 		return 0, 0, err
 	}
-	return erased, time.Since(began), nil
+	return erased, wall.Since(began), nil
 }

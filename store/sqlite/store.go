@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/txn"
 )
 
@@ -46,7 +47,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now = wall.Now
 	}
 	if c.BusyTimeout == 0 {
 		c.BusyTimeout = busyTimeoutDefault

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Bounds of one transaction of a sweep or an erasure, and so of what a claim waits for. One record is always
@@ -47,7 +48,7 @@ func (run *sweeping) next(ctx context.Context, limit int) (n int, err error) {
 	var began time.Time
 	forgot := run.forgot
 	err = run.keys.store.write(ctx, "sweep", func(ctx context.Context, tx *sql.Tx) error {
-		began = time.Now()
+		began = wall.Now()
 		t, err := run.keys.store.instant(ctx, tx, "sweep")
 		if err != nil {
 			return err
@@ -68,7 +69,7 @@ func (run *sweeping) next(ctx context.Context, limit int) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	run.forgot, run.took = forgot, time.Since(began)
+	run.forgot, run.took = forgot, wall.Since(began)
 	return n, nil
 }
 

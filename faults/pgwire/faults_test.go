@@ -1,0 +1,510 @@
+package pgwire_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"github.com/fiftyhosts/fifty/faults"
+	"github.com/fiftyhosts/fifty/faults/pgwire"
+	"github.com/fiftyhosts/fifty/internal/testenv"
+)
+
+// waitMax bounds each wait in these tests; a wait that gets there has failed.
+const waitMax = 30 * time.Second
+
+const insert = `insert into ran (what) values ($1)`
+
+// bench is a database, a proxy before it, one connection through the proxy and one that goes around it.
+type bench struct {
+	t       *testing.T
+	ctx     context.Context
+	proxy   *faults.Proxy
+	through string
+	conn    *pgx.Conn // its statements are prepared
+	direct  *pgx.Conn
+}
+
+func setup(t *testing.T, cfg faults.Config) bench {
+	t.Helper()
+	url := testenv.Postgres(t).Database(t)
+	ignore := goleak.IgnoreCurrent()
+	proxy, through, err := pgwire.Start(url, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
+	b := bench{t: t, ctx: ctx, proxy: proxy, through: through}
+	t.Cleanup(func() {
+		if err := proxy.Close(); err != nil {
+			t.Errorf("the proxy: %v", err)
+		}
+		for _, c := range []*pgx.Conn{b.conn, b.direct} {
+			_ = c.Close(ctx)
+			<-c.PgConn().CleanupDone()
+		}
+		cancel()
+		goleak.VerifyNone(t, ignore)
+	})
+	b.direct = b.connect(url)
+	b.exec(b.direct, `create table ran (what text)`)
+	b.conn = b.connect(through)
+	b.exec(b.conn, insert, "warm")
+	b.exec(b.conn, `begin`)
+	b.exec(b.conn, `commit`)
+	return b
+}
+
+func (b bench) connect(url string) *pgx.Conn {
+	b.t.Helper()
+	conn, err := pgx.Connect(b.ctx, url)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return conn
+}
+
+func (b bench) exec(conn *pgx.Conn, statement string, args ...any) {
+	b.t.Helper()
+	if _, err := conn.Exec(b.ctx, statement, args...); err != nil {
+		b.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// insertInto sends the insert through the proxy.
+func (b bench) insert(what string) error {
+	_, err := b.conn.Exec(b.ctx, insert, what)
+	return err
+}
+
+// ran is how often the server has executed what.
+func (b bench) ran(what string) int {
+	b.t.Helper()
+	var n int
+	if err := b.direct.QueryRow(b.ctx, `select count(*) from ran where what = $1`, what).Scan(&n); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// retry sends the insert again, on another connection through the proxy.
+func (b bench) retry(what string) {
+	b.t.Helper()
+	other := b.connect(b.through)
+	defer other.Close(b.ctx)
+	b.exec(other, insert, what)
+}
+
+// strike waits for the fault.
+func (b bench) strike() *faults.Strike {
+	b.t.Helper()
+	s, err := b.proxy.WaitStrike(b.ctx, 1)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func (b bench) finished(s *faults.Strike) {
+	b.t.Helper()
+	if err := s.Wait(b.ctx); err != nil {
+		b.t.Fatalf("%v: %v; thrown away: %q", s, err, s.Replies())
+	}
+}
+
+// begin calls insert elsewhere, and returns where its error arrives.
+func (b bench) begin(what string) <-chan error {
+	failed := make(chan error, 1)
+	go func() { failed <- b.insert(what) }()
+	return failed
+}
+
+// The messages of an insert whose statement is prepared.
+const (
+	bind, describe, execute, sync = 1, 2, 3, 4
+)
+
+func TestPostgresTraceListsTheMessagesOfACall(t *testing.T) {
+	b := setup(t, faults.Config{})
+	for range 2 {
+		b.proxy.Arm(nil)
+		if err := b.insert("a"); err != nil {
+			t.Fatal(err)
+		}
+		b.exec(b.conn, `begin`)
+		var got []string
+		for _, m := range b.proxy.Trace() {
+			got = append(got, m.String())
+		}
+		want := []string{"1 Bind " + insert, "2 Describe " + insert, "3 Execute " + insert, "4 Sync", "5 Query begin"}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q, want %q", got, want)
+		}
+		b.exec(b.conn, `commit`)
+	}
+	trace := b.proxy.Trace()
+	if first := trace[0]; !first.First || first.Last || first.Conn != 1 || first.OnConn != 1 {
+		t.Fatalf("the first is %+v", first)
+	}
+	if last := trace[3]; last.First || !last.Last {
+		t.Fatalf("the last is %+v", last)
+	}
+	if points := faults.Points(trace[:4]); len(points) != 3*2+4 {
+		t.Fatalf("cut points: %v", points)
+	}
+}
+
+func TestPostgresLostRequestIsNotExecuted(t *testing.T) {
+	for n := bind; n <= sync; n++ {
+		b := setup(t, faults.Config{})
+		b.proxy.Arm(faults.At(n, faults.RequestLost))
+		if err := b.insert("a"); err == nil {
+			t.Fatalf("message %d: its request was lost, and the client got an answer", n)
+		}
+		b.finished(b.strike())
+		if got := b.ran("a"); got != 0 {
+			t.Fatalf("message %d: a lost request was executed %d times", n, got)
+		}
+		b.retry("a")
+		if got := b.ran("a"); got != 1 {
+			t.Fatalf("message %d: after the retry there are %d", n, got)
+		}
+	}
+}
+
+func TestPostgresRequestWhoseReplyIsLostIsExecuted(t *testing.T) {
+	b := setup(t, faults.Config{})
+	b.proxy.Arm(faults.At(sync, faults.ReplyLost))
+	if err := b.insert("a"); err == nil {
+		t.Fatal("the reply was lost, and the client got one")
+	}
+	// The client learns of it only when the server has finished: nothing to wait for.
+	if got := b.ran("a"); got != 1 {
+		t.Fatalf("executed %d times", got)
+	}
+	s := b.strike()
+	b.finished(s)
+	if !slices.Contains(s.Replies(), "CommandComplete INSERT 0 1") || !slices.Contains(s.Replies(), "ReadyForQuery I") {
+		t.Fatalf("thrown away: %q", s.Replies())
+	}
+}
+
+func TestPostgresReplyLostBeforeTheSyncRollsBack(t *testing.T) {
+	b := setup(t, faults.Config{})
+	b.proxy.Arm(faults.At(execute, faults.ReplyLost))
+	if err := b.insert("a"); err == nil {
+		t.Fatal("the reply was lost, and the client got one")
+	}
+	b.finished(b.strike())
+	if got := b.ran("a"); got != 0 {
+		t.Fatalf("an implicit transaction without its Sync was committed: %d", got)
+	}
+}
+
+func TestPostgresCommitTakesEffectWithoutItsSync(t *testing.T) {
+	b := setup(t, faults.Config{})
+	mode := pgx.QueryExecModeExec // unnamed Parse, Bind, Describe, Execute, Sync
+	b.exec(b.conn, `begin`, mode)
+	b.exec(b.conn, insert, "a")
+	b.proxy.Arm(faults.Once(func(m faults.Message) bool {
+		return m.Name == "Execute" && m.Detail == "commit"
+	}, faults.ReplyLost))
+	results := b.conn.PgConn().ExecParams(b.ctx, "commit", nil, nil, nil, nil)
+	if _, err := results.Close(); err == nil {
+		t.Fatal("the reply was lost, and the client got one")
+	}
+	b.finished(b.strike())
+	if got := b.ran("a"); got != 1 {
+		t.Fatalf("committed: %d", got)
+	}
+}
+
+func TestPostgresDelayedRequestIsExecutedOnce(t *testing.T) {
+	b := setup(t, faults.Config{})
+	b.proxy.Arm(faults.At(execute, faults.Delayed))
+	answer := b.begin("a")
+	s := b.strike()
+	if got := b.ran("a"); got != 0 {
+		t.Fatalf("while it is held there are %d", got)
+	}
+	s.Release()
+	if err := <-answer; err != nil {
+		t.Fatal(err)
+	}
+	b.finished(s)
+	if err := b.insert("b"); err != nil {
+		t.Fatalf("the connection has not gone on: %v", err)
+	}
+	if got := b.ran("a"); got != 1 {
+		t.Fatalf("executed %d times", got)
+	}
+}
+
+func TestPostgresDelayEndsByItself(t *testing.T) {
+	b := setup(t, faults.Config{Delay: time.Millisecond})
+	b.proxy.Arm(faults.At(bind, faults.Delayed))
+	if err := b.insert("a"); err != nil || b.ran("a") != 1 {
+		t.Fatalf("%v, executed %d times", err, b.ran("a"))
+	}
+	b.finished(b.strike())
+}
+
+func TestPostgresZombieIsExecutedAfterTheRetry(t *testing.T) {
+	for n := bind; n <= sync; n++ {
+		b := setup(t, faults.Config{})
+		b.proxy.Arm(faults.At(n, faults.Zombie))
+		if err := b.insert("a"); err == nil {
+			t.Fatalf("message %d: a zombie was answered", n)
+		}
+		b.retry("a")
+		if got := b.ran("a"); got != 1 {
+			t.Fatalf("message %d: after the retry, before the zombie, there are %d", n, got)
+		}
+		s := b.strike()
+		<-s.Cut()
+		s.Release()
+		b.finished(s)
+		if got := b.ran("a"); got != 2 {
+			t.Fatalf("message %d: after the zombie there are %d; it held %q, its answers were %q", n, got, s.Held(), s.Replies())
+		}
+		whole := []string{"Bind", "Describe", "Execute", "Sync", "Terminate"}
+		if !slices.Equal(s.Held(), whole[n-1:]) {
+			t.Fatalf("message %d: held %q", n, s.Held())
+		}
+	}
+}
+
+func TestPostgresZombieHoldsAWholePipeline(t *testing.T) {
+	b := setup(t, faults.Config{})
+	b.proxy.Arm(faults.At(1, faults.Zombie))
+	pipeline := b.conn.PgConn().StartPipeline(b.ctx)
+	for _, statement := range []string{`begin`, `insert into ran (what) values ('a')`, `commit`} {
+		pipeline.SendQueryParams(statement, nil, nil, nil, nil)
+		pipeline.SendPipelineSync()
+	}
+	if err := pipeline.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pipeline.Close(); err == nil {
+		t.Fatal("a zombie was answered")
+	}
+	s := b.strike()
+	<-s.Cut()
+	if got := b.ran("a"); got != 0 {
+		t.Fatalf("while it is held there are %d", got)
+	}
+	s.Release()
+	b.finished(s)
+	if got := b.ran("a"); got != 1 {
+		t.Fatalf("after the zombie there are %d; it held %q", got, s.Held())
+	}
+}
+
+func TestPostgresZombieOnADeadServerSideSaysSo(t *testing.T) {
+	b := setup(t, faults.Config{})
+	pid := b.conn.PgConn().PID()
+	b.proxy.Arm(faults.At(bind, faults.Zombie))
+	if err := b.insert("a"); err == nil {
+		t.Fatal("a zombie was answered")
+	}
+	b.exec(b.direct, `select pg_terminate_backend($1)`, pid)
+	s := b.strike()
+	if err := s.Wait(b.ctx); !errors.Is(err, faults.ErrServerEnded) {
+		t.Fatalf("%v", err)
+	}
+	if got := b.ran("a"); got != 0 {
+		t.Fatalf("there are %d", got)
+	}
+}
+
+func TestPostgresServerFinishesForAClientThatIsGone(t *testing.T) {
+	b := setup(t, faults.Config{})
+	blocker := b.connect(b.direct.Config().ConnString())
+	defer blocker.Close(b.ctx)
+	b.exec(blocker, `begin`)
+	b.exec(blocker, `lock table ran in exclusive mode`)
+
+	b.proxy.Arm(faults.At(sync, faults.ClientGone))
+	// The Execute waits for the lock, and the client is gone at once: also its cancel request comes to nothing.
+	if err := b.insert("a"); err == nil {
+		t.Fatal("a client that is gone got an answer")
+	}
+	<-b.conn.PgConn().CleanupDone()
+	s := b.strike()
+	<-s.Cut()
+	select {
+	case <-s.Done():
+		t.Fatalf("the server finished although the table is locked: %q", s.Replies())
+	default:
+	}
+	b.exec(blocker, `commit`)
+	b.finished(s)
+	if got := b.ran("a"); got != 1 {
+		t.Fatalf("executed %d times; %q", got, s.Replies())
+	}
+}
+
+func (b bench) backends(pid uint32) int {
+	b.t.Helper()
+	var n int
+	if err := b.direct.QueryRow(b.ctx, `select count(*) from pg_stat_activity where pid = $1`, pid).Scan(&n); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// until waits until there are n server processes with this id.
+func (b bench) until(pid uint32, n int) {
+	b.t.Helper()
+	for b.backends(pid) != n {
+		if b.ctx.Err() != nil {
+			b.t.Fatalf("there are %d processes %d, want %d", b.backends(pid), pid, n)
+		}
+	}
+}
+
+func TestPostgresPartitionTellsNeitherSideUntilItIsHealed(t *testing.T) {
+	for name, heal := range map[string]func(bench, *faults.Strike){
+		"by the strike": func(_ bench, s *faults.Strike) { s.Release() },
+		"by the proxy":  func(b bench, _ *faults.Strike) { b.proxy.Heal() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, faults.Config{})
+			pid := b.conn.PgConn().PID()
+			b.proxy.Arm(faults.At(execute, faults.Partition))
+			answer := b.begin("a")
+			s := b.strike()
+			b.retry("b") // another connection goes on
+			if b.ran("a") != 0 || b.ran("b") != 1 || b.backends(pid) != 1 {
+				t.Fatalf("in the partition: %d executed, %d retried, %d processes", b.ran("a"), b.ran("b"), b.backends(pid))
+			}
+			select {
+			case err := <-answer:
+				t.Fatalf("the client heard: %v", err)
+			default:
+			}
+			heal(b, s)
+			if err := <-answer; err != nil {
+				t.Fatalf("after it: %v", err)
+			}
+			b.finished(s)
+			if got := b.ran("a"); got != 1 {
+				t.Fatalf("executed %d times", got)
+			}
+		})
+	}
+}
+
+func TestPostgresPartitionKeepsTheServersEndFromTheClient(t *testing.T) {
+	b := setup(t, faults.Config{})
+	pid := b.conn.PgConn().PID()
+	b.proxy.Arm(nil)
+	b.proxy.Partition()
+	answer := b.begin("a")
+	b.exec(b.direct, `select pg_terminate_backend($1)`, pid)
+	b.until(pid, 0)
+	select {
+	case err := <-answer:
+		t.Fatalf("the client heard: %v", err)
+	default:
+	}
+	if n := b.proxy.Count(); n != 0 {
+		t.Fatalf("%d messages went into the partition", n)
+	}
+	b.proxy.Heal()
+	if err := <-answer; err == nil {
+		t.Fatal("a server process that is gone has answered")
+	}
+}
+
+func TestPostgresPartitionKeepsTheClientsEndFromTheServer(t *testing.T) {
+	b := setup(t, faults.Config{})
+	pid := b.conn.PgConn().PID()
+	b.proxy.Partition()
+	ctx, cancel := context.WithCancel(b.ctx)
+	cancel()
+	_ = b.conn.Close(ctx)
+	if b.backends(pid) != 1 {
+		t.Fatal("the server heard of the client's end")
+	}
+	b.proxy.Heal()
+	b.until(pid, 0)
+}
+
+func TestPostgresAuthenticationCanBeFaultedButIsNotCounted(t *testing.T) {
+	b := setup(t, faults.Config{})
+	b.proxy.Arm(faults.Once(func(m faults.Message) bool {
+		return m.Name == "PasswordMessage" && m.Number == 0
+	}, faults.ReplyLost))
+	if _, err := pgx.Connect(b.ctx, b.through); err == nil {
+		t.Fatal("connected without an answer to the password")
+	}
+	b.finished(b.strike())
+	if n := b.proxy.Count(); n != 0 {
+		t.Fatalf("%d messages were counted", n)
+	}
+	if err := b.insert("a"); err != nil || b.proxy.Count() != 4 {
+		t.Fatalf("%v, %d messages", err, b.proxy.Count())
+	}
+}
+
+func TestPostgresClientThatPrefersTLSGoesOnWithout(t *testing.T) {
+	b := setup(t, faults.Config{})
+	conn := b.connect(strings.Replace(b.through, "sslmode=disable", "sslmode=prefer", 1))
+	defer conn.Close(b.ctx)
+	b.exec(conn, insert, "a")
+	if _, err := pgx.Connect(b.ctx, strings.Replace(b.through, "sslmode=disable", "sslmode=require", 1)); err == nil {
+		t.Fatal("a client that insists on TLS was let through")
+	}
+}
+
+func TestPostgresCancelOfAPassingConnectionArrives(t *testing.T) {
+	b := setup(t, faults.Config{})
+	ctx, cancel := context.WithCancel(b.ctx)
+	failed := make(chan error, 1)
+	pid := b.conn.PgConn().PID()
+	go func() {
+		_, err := b.conn.Exec(ctx, `select pg_sleep(600)`)
+		failed <- err
+	}()
+	for {
+		var n int
+		if err := b.direct.QueryRow(b.ctx, `select count(*) from pg_stat_activity where pid = $1 and state = 'active'`, pid).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 {
+			break
+		}
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	b.until(pid, 0)
+}
+
+func TestPostgresCopyCountsAndEnds(t *testing.T) {
+	b := setup(t, faults.Config{})
+	rows := [][]any{{"a"}, {"b"}}
+	copyRows := func() error {
+		_, err := b.conn.CopyFrom(b.ctx, pgx.Identifier{"ran"}, []string{"what"}, pgx.CopyFromRows(rows))
+		return err
+	}
+	if err := copyRows(); err != nil {
+		t.Fatal(err)
+	}
+	b.proxy.Arm(faults.Once(func(m faults.Message) bool { return m.Name == "CopyDone" }, faults.ReplyLost))
+	if err := copyRows(); err == nil {
+		t.Fatal("the reply was lost, and the client got one")
+	}
+	b.finished(b.strike())
+	if got := b.ran("a"); got != 2 {
+		t.Fatalf("copied %d times", got)
+	}
+}

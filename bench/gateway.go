@@ -30,18 +30,11 @@ var listening = regexp.MustCompile(`listening on http://(\S+)`)
 
 // serveGateway returns once the gateway takes requests. stop drains it.
 func serveGateway(ctx context.Context, upstream, db string, log io.Writer) (address string, stop func() error, err error) {
-	cfg, err := server.ProxyConfig(upstream, server.ScopeRule{Kind: server.ScopeCredential, Header: "Authorization"})
-	if err != nil {
-		return "", nil, err
-	}
 	banner, out := io.Pipe()
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() {
-		err := server.Serve(serving, server.ServeConfig{
-			Config: cfg, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", DB: db, Version: "bench",
-			Out: out, Log: slog.New(slog.NewTextHandler(log, nil)),
-		})
+		err := serve(serving, upstream, db, out, log)
 		_ = out.Close()
 		done <- err
 	}()
@@ -53,6 +46,18 @@ func serveGateway(ctx context.Context, upstream, db string, log io.Writer) (addr
 		return string(found[1]), stop, nil
 	}
 	return "", nil, fmt.Errorf("the gateway did not start: %w", errors.Join(err, stop()))
+}
+
+// serve is fifty proxy on free ports.
+func serve(ctx context.Context, upstream, db string, out, log io.Writer) error {
+	cfg, err := server.ProxyConfig(upstream, server.ScopeRule{Kind: server.ScopeCredential, Header: "Authorization"})
+	if err != nil {
+		return err
+	}
+	return server.Serve(ctx, server.ServeConfig{
+		Config: cfg, Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", DB: db, Version: "bench",
+		Out: out, Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
 }
 
 // tempFolder makes a folder that goes with the case.

@@ -6,9 +6,12 @@ import "slices"
 func groups() []group {
 	return []group{
 		{
-			Name:  "idempotency",
-			What:  "what an idempotency key costs: in a transaction, on replay, in memory, with millions of records, in the gateway, and beside other modules",
-			Cases: slices.Concat(gatewayCases),
+			Name: "idempotency",
+			What: "what an idempotency key costs: in a transaction, on replay, in memory, with millions of records, in the gateway, and beside other modules",
+			Cases: slices.Concat(
+				gatewayCases,
+				gatewayMemoryCases,
+			),
 		},
 	}
 }

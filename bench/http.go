@@ -79,11 +79,14 @@ const (
 )
 
 // chargeRequest is a whole request with a key.
-func chargeRequest(host, key string) []byte {
+func chargeRequest(host, key string) []byte { return postRequest(host, key, chargeBody) }
+
+// postRequest is chargeRequest with another body.
+func postRequest(host, key, body string) []byte {
 	return []byte("POST /charges HTTP/1.1\r\nHost: " + host + "\r\n" +
 		"User-Agent: bench\r\nAccept: application/json\r\nAuthorization: Bearer 4f8c2f0b6a0d4c1e\r\n" +
-		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(chargeBody)) + "\r\n" +
-		"Idempotency-Key: " + key + "\r\n\r\n" + chargeBody)
+		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" +
+		"Idempotency-Key: " + key + "\r\n\r\n" + body)
 }
 
 // charge is the handler of the work. It reads the request and answers.

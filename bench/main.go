@@ -19,6 +19,9 @@ const (
 )
 
 func main() {
+	if told, ok := os.LookupEnv(gatewayVariable); ok {
+		os.Exit(gatewayProcess(told))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := command(ctx, os.Args[1:], groups(), os.Stdout, os.Stderr)
 	stop()

@@ -350,14 +350,19 @@ func (b *Batch) split(r *Record) (kept, gone []Part) {
 	return kept, gone
 }
 
-// expiry is the second in which a hold of these parts expires: after its time, rounded up, and after
-// everything that was freed already, should the store's clock have gone backwards.
+// expiry is the second in which a hold of these parts expires.
 func (b *Batch) expiry(parts []Part, ttl time.Duration) int64 {
-	at := b.now.Add(ttl + time.Second - 1).Unix()
+	var freedTo int64
 	for _, p := range parts {
-		at = max(at, b.buckets[p.BucketID].FreedTo+1)
+		freedTo = max(freedTo, b.buckets[p.BucketID].FreedTo)
 	}
-	return at
+	return ExpirySecond(b.now, ttl, freedTo)
+}
+
+// ExpirySecond is the second in which a hold expires: after its time, rounded up, and after everything that
+// was freed already, should the store's clock have gone backwards.
+func ExpirySecond(now time.Time, ttl time.Duration, freedTo int64) int64 {
+	return max(now.Add(ttl+time.Second-1).Unix(), freedTo+1)
 }
 
 func (b *Batch) touch(id BucketID) *Bucket {

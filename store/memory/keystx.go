@@ -49,29 +49,30 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 	now := s.now()
 	id := idOf(a.Request)
 	before := tx.last(id)
+	var found idempotency.Claimed
 	if before != nil { // this transaction has written the record itself
-		found := idempotency.Claimed{Record: before.record(now)}
+		found.Record = before.record(now)
 		if idempotency.Judge(found.Record, a) != idempotency.Take {
 			return found, nil
 		}
 	} else {
-		e, take, found := k.look(a, now)
+		e, take := k.look(&a, now, &found)
 		if !take {
 			return found, nil
 		}
 		// Linearization point: the key is this transaction's from here to its end.
-		e.tx, before = tx, e.rec
+		e.tx, before = tx, &e.rec
 		tx.held[id] = true
 	}
-	rec := s.claimedBy(a, before, now)
-	tx.log = append(tx.log, change{key: id, rec: rec, claim: true})
+	rec := s.claimedBy(&a, before, now)
+	tx.log = append(tx.log, change{key: id, rec: &rec, claim: true})
 	return idempotency.Claimed{Won: true, Record: rec.record(now)}, nil
 }
 
 // last returns what tx itself has written of a key that it holds.
 func (tx *Tx) last(id keyID) *stored {
 	for i := len(tx.log) - 1; i >= 0; i-- {
-		if tx.log[i].fn == nil && tx.log[i].key == id {
+		if tx.log[i].rec != nil && tx.log[i].key == id {
 			return tx.log[i].rec
 		}
 	}
@@ -95,7 +96,9 @@ func (k Keys) CompleteTx(ctx context.Context, tx *Tx, c idempotency.Completion) 
 		tx.undo(tx.claimOf(id) + 1)
 		rec = tx.last(id)
 	}
-	tx.log = append(tx.log, change{key: id, rec: completed(rec, c, k.store.now())})
+	done := *rec
+	done.complete(&c, k.store.now())
+	tx.log = append(tx.log, change{key: id, rec: &done})
 	return nil
 }
 

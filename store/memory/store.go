@@ -30,6 +30,8 @@ type Store struct {
 	decisions  map[keyID][]idempotency.Decision
 	secrets    map[string][]byte
 	waiting    int // callers that wait for a transaction
+
+	stock *shelves
 }
 
 // New makes an empty Store.
@@ -39,7 +41,7 @@ func New(cfg Config) *Store {
 	}
 	return &Store{
 		now: cfg.Now, keys: map[keyID]*entry{},
-		decisions: map[keyID][]idempotency.Decision{}, secrets: map[string][]byte{},
+		decisions: map[keyID][]idempotency.Decision{}, secrets: map[string][]byte{}, stock: newShelves(),
 	}
 }
 

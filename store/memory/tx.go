@@ -3,7 +3,9 @@ package memory
 import (
 	"context"
 	"errors"
+	"time"
 
+	"github.com/fiftyhosts/fifty/inventory"
 	"github.com/fiftyhosts/fifty/txn"
 )
 
@@ -20,12 +22,15 @@ type Tx struct {
 	held  map[keyID]bool // the keys that this transaction claimed
 }
 
-// change is one thing that a commit does: a record to write, or a function of the caller's.
+// change is one thing that a commit does: a record to write, stock that was decided, or a function of the
+// caller's.
 type change struct {
 	key   keyID
 	rec   *stored
 	claim bool // the change that took the key
 	fn    func()
+	stock *inventory.Changes
+	at    time.Time // of stock
 }
 
 // OnCommit adds fn to what the commit does. All changes of a transaction become visible together: fn runs
@@ -43,12 +48,16 @@ func (tx *Tx) commit() {
 	// Linearization point: under the mutex every change of the transaction appears at once; whoever asks
 	// for one of its keys before sees it taken, and after sees its answer.
 	for _, c := range tx.log {
-		if c.fn != nil {
+		switch {
+		case c.fn != nil:
 			c.fn()
-		} else {
-			s.put(s.keys[c.key], c.rec)
+		case c.stock == nil:
+			e := s.keys[c.key]
+			e.rec = *c.rec
+			s.ended(e)
 		}
 	}
+	s.stock.commit(tx.log)
 	tx.end()
 }
 
@@ -63,16 +72,17 @@ func (tx *Tx) end() {
 	for id := range tx.held {
 		tx.release(id)
 	}
+	tx.store.stock.end(tx)
 	tx.log, tx.done = nil, true
 	close(tx.ended)
 }
 
-// lockSettled locks the store at a moment when no transaction is at work on any of the keys, so that what is
+// lockSettled locks the store at a moment when no transaction is at work on any of n keys, so that what is
 // there is what stands. It is the row lock of the other stores.
-func (s *Store) lockSettled(ctx context.Context, ids ...keyID) error {
+func (s *Store) lockSettled(ctx context.Context, n int, id func(i int) keyID) error {
 	for {
 		s.mu.Lock()
-		busy := s.busy(ids)
+		busy := s.busy(n, id)
 		if busy == nil {
 			return nil
 		}
@@ -92,9 +102,9 @@ func (s *Store) lockSettled(ctx context.Context, ids ...keyID) error {
 }
 
 // busy returns what is closed when the first transaction that is at work on one of the keys has ended.
-func (s *Store) busy(ids []keyID) <-chan struct{} {
-	for _, id := range ids {
-		if e := s.keys[id]; e != nil && e.tx != nil {
+func (s *Store) busy(n int, id func(i int) keyID) <-chan struct{} {
+	for i := range n {
+		if e := s.keys[id(i)]; e != nil && e.tx != nil {
 			return e.tx.ended
 		}
 	}
@@ -106,7 +116,7 @@ func (tx *Tx) release(id keyID) {
 	delete(tx.held, id)
 	e := tx.store.keys[id]
 	e.tx = nil
-	if e.rec == nil {
+	if !e.recorded() {
 		delete(tx.store.keys, id)
 	}
 }

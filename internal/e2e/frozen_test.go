@@ -3,39 +3,10 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"os/exec"
-	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/fiftyhosts/fifty/internal/testenv"
 )
-
-// freeze stops the whole process as a host that stops without dying, until the returned function is called or
-// the test ends. It returns when nothing of the process runs any more.
-func (p *process) freeze() (thaw func()) {
-	p.tb.Helper()
-	signal := func(s syscall.Signal) {
-		if err := p.cmd.Process.Signal(s); err != nil {
-			p.tb.Errorf("%s: %v: %v", p.args, s, err)
-		}
-	}
-	signal(syscall.SIGSTOP)
-	thawed := false
-	thaw = func() {
-		if !thawed {
-			thawed = true
-			signal(syscall.SIGCONT)
-		}
-	}
-	p.tb.Cleanup(thaw) // before the process's own, which asks it to end
-	eventually(p.tb, p.args+" is stopped", func() bool {
-		state, err := exec.CommandContext(p.tb.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(p.cmd.Process.Pid)).Output()
-		return err == nil && strings.HasPrefix(strings.TrimSpace(string(state)), "T")
-	})
-	return thaw
-}
 
 // frozenOwner is a gateway that stands still while the bank's answer to its request waits, and another gateway
 // on the same Postgres.

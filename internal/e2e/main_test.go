@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -84,24 +83,4 @@ func stderrOf(err error) string {
 		return string(exit.Stderr)
 	}
 	return ""
-}
-
-// starts is a thread of its own for starting processes. A child that the kernel shall end with its parent
-// ends with the thread that started it, and this thread lives as long as the test process.
-var starts = sync.OnceValue(func() chan<- func() {
-	work := make(chan func())
-	go func() {
-		runtime.LockOSThread()
-		for f := range work {
-			f()
-		}
-	}()
-	return work
-})
-
-// onStartThread runs f on it.
-func onStartThread(f func() error) error {
-	done := make(chan error, 1)
-	starts() <- func() { done <- f() }
-	return <-done
 }

@@ -23,10 +23,9 @@ func operate(tb testing.TB, database string, args ...string) string {
 	tb.Helper()
 	p := start(tb, append(append([]string{"keys"}, args...), "--db", database)...)
 	if code := p.exitCode(); code != 0 {
-		tb.Fatalf("%s: exit code %d; it wrote:\n%s", p.args, code, p.log())
+		tb.Fatalf("%s: exit code %d; it wrote:\n%s", p.host.Name(), code, p.log())
 	}
-	text, _ := p.out.text()
-	return text
+	return p.host.Text()
 }
 
 // unresolvedKeys is what an operator is shown as waiting for a decision.

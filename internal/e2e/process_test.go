@@ -1,65 +1,55 @@
 package e2e
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiftyhosts/fifty/faults/hosts"
 )
 
-// process is one running program, mostly fifty. Its methods are for the goroutine of the test that started
-// it, except for log.
+// process is one running program, mostly fifty, which fails its test where it does not obey. Its methods are
+// for the goroutine of the test that started it, except for log.
 type process struct {
-	tb     testing.TB
-	args   string
-	cmd    *exec.Cmd
-	out    *output
-	exited chan struct{} // closed when it has ended and all that it wrote is there
-	ended  bool          // on purpose
-	foul   bool          // a program that is not ours need not end properly
+	tb    testing.TB
+	host  *hosts.Host
+	ended bool // on purpose
+	foul  bool // a program that is not ours need not end properly
 }
 
 // start runs fifty with the given arguments in a folder of its own, until the test ends; it must then end
 // properly on SIGTERM.
 func start(tb testing.TB, args ...string) *process {
 	tb.Helper()
-	return launch(tb, fiftyBinary(tb), tb.TempDir(), args...)
+	return launch(tb, hosts.Config{Path: fiftyBinary(tb), Args: args})
 }
 
 // startTool runs another program until the test ends.
 func startTool(tb testing.TB, path string, args ...string) *process {
 	tb.Helper()
-	p := launch(tb, path, tb.TempDir(), args...)
+	p := launch(tb, hosts.Config{Path: path, Args: args})
 	p.foul = true
 	return p
 }
 
-func launch(tb testing.TB, path, folder string, args ...string) *process {
+// launch runs a program without the environment variables that steer fifty, in a folder of its own.
+func launch(tb testing.TB, c hosts.Config) *process {
 	tb.Helper()
-	cmd := exec.Command(path, args...) //nolint:noctx // ended by signals, in the cleanup at the latest
-	cmd.Dir = folder
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FIFTY_") })
-	cmd.SysProcAttr = endWithParent()
-	out := &output{grown: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := onStartThread(cmd.Start); err != nil {
+	c.Dir = tb.TempDir()
+	c.Name = filepath.Base(c.Path) + " " + strings.Join(c.Args, " ")
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FIFTY_") })
+	h, err := hosts.Start(c)
+	if err != nil {
 		tb.Fatal(err)
 	}
-	name := filepath.Base(path) + " " + strings.Join(args, " ")
-	p := &process{tb: tb, args: name, cmd: cmd, out: out, exited: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // the state says how it ended
-		close(p.exited)
-	}()
+	p := &process{tb: tb, host: h}
 	tb.Cleanup(p.cleanup)
 	return p
 }
@@ -73,7 +63,7 @@ func (p *process) cleanup() {
 		p.terminate()
 	}
 	if p.tb.Failed() {
-		p.tb.Logf("%s (pid %d) wrote:\n%s", p.args, p.cmd.Process.Pid, p.log())
+		p.tb.Logf("%s (pid %d) wrote:\n%s", p.host.Name(), p.host.PID(), p.log())
 	}
 }
 
@@ -82,23 +72,46 @@ func (p *process) terminate() {
 	p.tb.Helper()
 	p.signal(syscall.SIGTERM)
 	if code := p.exitCode(); code != 0 {
-		p.tb.Errorf("%s: exit code %d after SIGTERM, want 0", p.args, code)
+		p.tb.Errorf("%s: exit code %d after SIGTERM, want 0", p.host.Name(), code)
 	}
 }
 
 // kill is kill -9.
 func (p *process) kill() {
 	p.tb.Helper()
-	p.signal(syscall.SIGKILL)
-	p.exitCode()
+	p.ended = true
+	if err := p.host.Kill(); err != nil {
+		p.tb.Error(err)
+	}
 }
 
 func (p *process) signal(s os.Signal) {
 	p.tb.Helper()
 	p.ended = true
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		p.tb.Errorf("%s: %v: %v", p.args, s, err)
+	if err := p.host.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.tb.Error(err)
 	}
+}
+
+// freeze stops the whole process as a host that stops without dying, until the returned function is called or
+// the test ends. It returns when nothing of the process runs any more.
+func (p *process) freeze() (thaw func()) {
+	p.tb.Helper()
+	if err := p.host.Pause(); err != nil {
+		p.tb.Fatal(err)
+	}
+	thawed := false
+	thaw = func() {
+		if thawed {
+			return
+		}
+		thawed = true
+		if err := p.host.Resume(); err != nil {
+			p.tb.Error(err)
+		}
+	}
+	p.tb.Cleanup(thaw) // before the process's own, which asks it to end
+	return thaw
 }
 
 // exitCode waits for the end; -1 means that a signal ended it.
@@ -106,19 +119,18 @@ func (p *process) exitCode() int {
 	p.tb.Helper()
 	p.ended = true
 	select {
-	case <-p.exited:
+	case <-p.host.Exited():
 	case <-time.After(waitMax):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
-		p.tb.Fatalf("%s: did not end within %v; it wrote:\n%s", p.args, waitMax, p.log())
+		p.kill()
+		p.tb.Fatalf("%s: did not end within %v; it wrote:\n%s", p.host.Name(), waitMax, p.log())
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.host.ExitCode()
 }
 
 // log is what the process wrote, or the end of it.
 func (p *process) log() string {
 	const shownMax = 16 << 10
-	text, _ := p.out.text()
+	text := p.host.Text()
 	if cut := len(text) - shownMax; cut > 0 {
 		return fmt.Sprintf("(%d bytes before)…%s", cut, text[cut:])
 	}
@@ -128,44 +140,12 @@ func (p *process) log() string {
 // find waits until the process has written something that matches, and returns the submatches.
 func (p *process) find(pattern string) []string {
 	p.tb.Helper()
-	re := regexp.MustCompile(pattern)
-	limit := time.After(waitMax)
-	for ended := false; ; {
-		text, grown := p.out.text()
-		if found := re.FindStringSubmatch(text); found != nil {
-			return found
-		}
-		if ended {
-			p.ended = true
-			p.tb.Fatalf("%s: ended (%v) before it wrote %q; it wrote:\n%s", p.args, p.cmd.ProcessState, pattern, text)
-		}
-		select {
-		case <-grown:
-		case <-p.exited:
-			ended = true
-		case <-limit:
-			p.tb.Fatalf("%s: did not write %q within %v; it wrote:\n%s", p.args, pattern, waitMax, text)
-		}
+	ctx, cancel := context.WithTimeout(p.tb.Context(), waitMax)
+	defer cancel()
+	found, err := p.host.WaitFor(ctx, pattern)
+	if err != nil {
+		p.ended = p.ended || errors.Is(err, hosts.ErrExited)
+		p.tb.Fatalf("%v; it wrote:\n%s", err, p.log())
 	}
-}
-
-// output keeps what a process writes, and says when there is more.
-type output struct {
-	mu    sync.Mutex
-	all   bytes.Buffer
-	grown chan struct{} // closed, and replaced, by each write
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.grown)
-	o.grown = make(chan struct{})
-	return o.all.Write(b)
-}
-
-func (o *output) text() (string, <-chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.all.String(), o.grown
+	return found
 }

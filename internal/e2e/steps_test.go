@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/fiftyhosts/fifty/faults/hosts"
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/internal/testenv"
 	"github.com/fiftyhosts/fifty/store/postgres"
@@ -82,7 +83,7 @@ func TestServiceOnPostgresKilledBetweenStepsGoesOnBehindTheLastFinishedOne(t *te
 		t.Fatal(err)
 	}
 	host := func(mode string) *process {
-		return launch(t, binary, t.TempDir(), stepsHost, database, bank.url, mode)
+		return launch(t, hosts.Config{Path: binary, Args: []string{stepsHost, database, bank.url, mode}})
 	}
 
 	first := host("stop")

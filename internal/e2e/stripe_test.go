@@ -31,7 +31,7 @@ func TestStripeClientsOwnRetriesMakeOnePostPerKey(t *testing.T) {
 	if code := client.exitCode(); code != 0 {
 		t.Fatalf("the client ended with %d", code)
 	}
-	text, _ := client.out.text()
+	text := client.host.Text()
 	wantOneAnswerPerIntent(t, text, intents, calls)
 
 	if posts := upstream.posts.Load(); posts != intents {

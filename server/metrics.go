@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Metrics counts for Prometheus. It is an Observer of packages idempotency and idempotencyhttp. It is safe
@@ -69,11 +70,20 @@ func NewMetrics() *Metrics {
 		}, []string{"route"}),
 	}
 	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.unprotected, m.upstream, m.perAttempt, m.events, m.swept,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		newHostClock(), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, name := range watchedEvents {
 		m.events.WithLabelValues(name)
 	}
 	return m
+}
+
+// newHostClock shows the host's clock as it is when it is asked.
+func newHostClock() prometheus.Collector {
+	const perSecond = 1e9
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "fifty", Name: "host_clock_seconds",
+		Help: "This host's clock at the scrape, in seconds since 1970: compare it with the scrape's own time.",
+	}, func() float64 { return float64(wall.Now().UnixNano()) / perSecond })
 }
 
 // Observe counts the event. Names are those of the code, so there are few.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/server"
 )
 
@@ -62,6 +63,13 @@ func (l *logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	}
 }
 
+// warnOfFaults says that this is no build to work with.
+func warnOfFaults(log *slog.Logger) {
+	if wall.Faulty {
+		log.Warn("this is a fault build, for tests only: its clock is moved", "skew", wall.Skew(), "variable", wall.Variable)
+	}
+}
+
 // serveFlags are those of serve and proxy.
 type serveFlags struct {
 	logFlags
@@ -85,6 +93,7 @@ func (a *app) runGateway(cmd *cobra.Command, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
+	warnOfFaults(log)
 	if f.cfg.Drain <= 0 {
 		return fmt.Errorf("--drain is %v; it must be above zero", f.cfg.Drain)
 	}

@@ -25,6 +25,7 @@ func (a *app) sandbox() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			warnOfFaults(log)
 			ctx, hurry, stop := a.untilSignal(cmd.Context())
 			defer stop()
 			cfg.Hurry, cfg.Log, cfg.Out = hurry, log, a.out

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 func (a *app) version() *cobra.Command {
@@ -20,7 +22,8 @@ func (a *app) version() *cobra.Command {
 	}
 }
 
-// versionText is the module's version and, where it was built from a checkout, the commit.
+// versionText is the module's version, where it was built from a checkout the commit, and whether it is a build
+// for tests.
 func versionText() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -35,5 +38,9 @@ func versionText() string {
 			text += " (" + s.Value[:12] + ")"
 		}
 	}
-	return text + ", " + info.GoVersion
+	text += ", " + info.GoVersion
+	if wall.Faulty {
+		text += ", a fault build for tests: it heeds " + wall.Variable
+	}
+	return text
 }

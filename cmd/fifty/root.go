@@ -85,7 +85,7 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(a.serve(), a.proxy(), a.sandbox(), a.migrate(), a.keys(), a.version())
+	root.AddCommand(a.serve(), a.proxy(), a.sandbox(), a.migrate(), a.keys(), a.lab(), a.labHost(), a.version())
 	return root
 }
 

@@ -32,6 +32,7 @@ type bench struct {
 	Rough bool
 
 	servers  *servers
+	profiles string // a folder, or empty
 	stderr   io.Writer
 	name     string // GROUP/NAME
 	explains []string
@@ -40,12 +41,12 @@ type bench struct {
 	cleanups []func() error
 }
 
-func newBench(name string, rough bool, s *servers, stderr io.Writer) *bench {
+func newBench(name string, o options, s *servers, stderr io.Writer) *bench {
 	b := &bench{
-		Slice: sliceDefault, Rounds: roundsDefault, Calls: callsDefault, Rough: rough,
-		servers: s, stderr: stderr, name: name,
+		Slice: sliceDefault, Rounds: roundsDefault, Calls: callsDefault, Rough: o.rough,
+		servers: s, profiles: o.profiles, stderr: stderr, name: name,
 	}
-	if rough {
+	if o.rough {
 		b.Slice, b.Rounds, b.Calls = sliceRough, roundsRough, callsRough
 	}
 	return b
@@ -105,14 +106,14 @@ type outcome struct {
 }
 
 // run runs a case.
-func run(ctx context.Context, groupName string, c Case, rough bool, s *servers, stderr io.Writer) outcome {
-	b := newBench(groupName+"/"+c.Name, rough, s, stderr)
+func run(ctx context.Context, groupName string, c Case, o options, s *servers, stderr io.Writer) outcome {
+	b := newBench(groupName+"/"+c.Name, o, s, stderr)
 	b.progress("%s", c.What)
 	began := time.Now()
 	value, err := c.Run(ctx, b)
 	err = errors.Join(err, b.end())
 	return outcome{
-		group: groupName, name: c.Name, goal: c.Goal, what: c.What, value: value, err: err, rough: rough,
+		group: groupName, name: c.Name, goal: c.Goal, what: c.What, value: value, err: err, rough: o.rough,
 		took: time.Since(began), explains: b.explains, ratios: b.ratios, notes: b.notes,
 	}
 }

@@ -18,8 +18,9 @@
 //   - main.go, usage.go: the command.
 //   - case.go, goal.go, groups.go: what is measured. Each group's cases are a slice in a file of their own.
 //   - bench.go: what a case has while it runs.
-//   - side.go, throughput.go, latency.go: the measurements.
+//   - side.go, throughput.go, latency.go, profile.go: the measurements.
 //   - histogram.go, stats.go: the numbers.
 //   - report.go, raw.go: the table, the lines, the file of raw figures.
 //   - postgres.go, machine.go: the server, and what it all ran on.
+//   - http.go, gateway.go: clients, upstreams and gateways for the cases over HTTP.
 package main

@@ -78,7 +78,7 @@ func runAll(ctx context.Context, o options, s *servers, stderr io.Writer) []outc
 	var outcomes []outcome
 	for _, g := range o.groups {
 		for _, c := range g.Cases {
-			ran := run(ctx, g.Name, c, o.rough, s, stderr)
+			ran := run(ctx, g.Name, c, o, s, stderr)
 			if ctx.Err() != nil {
 				return outcomes
 			}

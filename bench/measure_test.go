@@ -11,7 +11,7 @@ import (
 
 // smallBench measures hardly anything: what counts here is who is called, not how fast.
 func smallBench() *bench {
-	b := newBench("g/c", true, &servers{}, io.Discard)
+	b := newBench("g/c", options{rough: true}, &servers{}, io.Discard)
 	b.Slice, b.Rounds, b.Calls = time.Millisecond, 3, 10
 	return b
 }

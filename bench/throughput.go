@@ -32,7 +32,11 @@ func throughput(ctx context.Context, b *bench, workers int, ours Side, theirs ..
 	}
 	for round := range b.Rounds {
 		for _, i := range order {
-			ran, err := slice(ctx, sides[i], workers, b.Slice, &latencies[i])
+			var ran ran
+			err := b.profiled(i == 0, round, func() (err error) {
+				ran, err = slice(ctx, sides[i], workers, b.Slice, &latencies[i])
+				return err
+			})
 			if err != nil {
 				return Ratio{}, fmt.Errorf("%s: %w", sides[i].Name, err)
 			}

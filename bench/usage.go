@@ -17,6 +17,8 @@ type options struct {
 	rough  bool
 	db     string
 	raw    string
+
+	profiles string // a folder, or empty
 }
 
 var errHelp = errors.New("help was asked for")
@@ -34,6 +36,7 @@ func parse(args []string, all []group) (options, error) {
 	flags.StringVar(&only, "only", "", "")
 	flags.StringVar(&o.db, "db", "", "")
 	flags.StringVar(&o.raw, "json", "", "")
+	flags.StringVar(&o.profiles, "profile", "", "")
 	var names []string
 	for rest := args; ; {
 		if err := flags.Parse(rest); errors.Is(err, flag.ErrHelp) {
@@ -103,6 +106,8 @@ func usage(w io.Writer, all []group) {
   --db URL     a Postgres server to use (postgres://...), on which databases may be made;
                without it, a private one is started and ended
   --json FILE  write the raw figures of each round there
+  --profile FOLDER
+               leave a CPU profile of each slice of ours there, for go tool pprof
 
 Exit codes: 0 every goal is met, 1 one is short, 2 usage, 130 interrupted.
 

@@ -122,9 +122,9 @@ func Buckets(count int) Strategy { return Strategy{alone: true, buckets: count} 
 // Stock is the stock of a store. It is safe for concurrent use, and any number of processes may share one
 // store.
 type Stock struct {
-	store Store
-	cfg   Config
-	ask   func(ctx context.Context, a Ask) (Answer, error)
+	store           Store
+	cfg             Config
+	reserve, settle func(ctx context.Context, a Ask) (Answer, error) // one ask, alone or with others
 }
 
 // New makes a Stock over a store. It panics when cfg is not valid: see Config.Validate.
@@ -136,7 +136,7 @@ func New(store Store, cfg Config) *Stock {
 		panic(&fifty.InvalidError{Field: "store", Problem: "is nil"})
 	}
 	s := &Stock{store: store, cfg: cfg.withDefaults()}
-	s.ask = s.alone
+	s.reserve, s.settle = s.lane("reserve", store.Reserve), s.lane("settle", store.Settle)
 	return s
 }
 
@@ -244,7 +244,11 @@ func (s *Stock) do(ctx context.Context, a Ask) (Hold, error) {
 	began := time.Now()
 	var answer Answer
 	err := s.insist(ctx, func(ctx context.Context) (err error) {
-		answer, err = s.ask(ctx, a)
+		if a.Act == Reserve {
+			answer, err = s.reserve(ctx, a)
+		} else {
+			answer, err = s.settle(ctx, a)
+		}
 		return err
 	})
 	if err == nil {
@@ -252,19 +256,6 @@ func (s *Stock) do(ctx context.Context, a Ask) (Hold, error) {
 	}
 	s.observe(ctx, a, answer, began, err)
 	return answer.Hold, err
-}
-
-// alone asks the store for one ask only.
-func (s *Stock) alone(ctx context.Context, a Ask) (Answer, error) {
-	act := s.store.Settle
-	if a.Act == Reserve {
-		act = s.store.Reserve
-	}
-	answers, err := act(ctx, []Ask{a})
-	if err != nil {
-		return Answer{}, err
-	}
-	return answers[0], nil
 }
 
 // insist calls the store until it answers, for StoreMax. What may have happened in one try stays unknown when

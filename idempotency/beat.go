@@ -5,18 +5,20 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // leaseMargin is the share of a lease, one part in so many, by which a host stops trusting it early.
 const leaseMargin = 10
 
-// beat renews a claim at a third of its lease while the function runs. It costs a timer: a function that
-// is done before the first third never touches the store for it.
+// beat renews a claim at a third of its lease while the function runs. A function that is done before the
+// first third never touches the store for it, and has no timer of its own.
 type beat struct {
 	k     *Keys
 	ctx   context.Context // the work's values without any cancellation; each renewal has its own time-out
 	claim Claim
-	lose  context.CancelCauseFunc
+	run   *run      // the function's context
 	until time.Time // of this host's monotonic clock; past it the owner is taken for stuck
 
 	// valid is when this host stops trusting its lease: the time of sending plus the lease, less a margin.
@@ -24,35 +26,33 @@ type beat struct {
 	valid time.Time
 
 	mu      sync.Mutex
-	timer   *time.Timer
+	timer   *time.Timer // of the second renewal and later ones
 	stopped bool
 	told    bool // of the loss
-}
 
-func (k *Keys) startBeat(ctx context.Context, claim Claim, sent time.Time, lose context.CancelCauseFunc) *beat {
-	b := &beat{k: k, ctx: ctx, claim: claim, lose: lose, until: time.Now().Add(k.cfg.WorkMax)}
-	b.valid = sent.Add(k.cfg.Lease - k.cfg.Lease/leaseMargin)
-	b.mu.Lock() // the timer may fire before it is stored
-	defer b.mu.Unlock()
-	b.timer = time.AfterFunc(k.cfg.Lease/3, b.renew)
-	return b
+	first place // among those whose first renewal is still to come
 }
 
 // stop ends the beat. A renewal that is on its way ends by its own time-out; it is conditional on a claim
 // in flight, so it can't disturb the completion.
 func (b *beat) stop() {
+	if b.k.firsts.leave(b) {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stopped = true
-	b.timer.Stop()
+	if b.timer != nil {
+		b.timer.Stop()
+	}
 }
 
 func (b *beat) renew() {
-	if !time.Now().Before(b.until) {
+	if !wall.Runtime().Before(b.until) || b.over() {
 		return
 	}
 	lease := b.k.cfg.Lease
-	sent := time.Now()
+	sent := wall.Now()
 	ctx, cancel := context.WithTimeout(b.ctx, lease/3)
 	defer cancel()
 	all, err := b.k.store.Renew(ctx, []Claim{b.claim}, lease)
@@ -72,16 +72,26 @@ func (b *beat) renew() {
 	if err == nil {
 		b.valid = sent.Add(lease - lease/leaseMargin)
 	}
-	if !b.stopped {
+	switch {
+	case b.stopped:
+	case b.timer == nil:
+		b.timer = time.AfterFunc(next, b.renew)
+	default:
 		b.timer.Reset(next)
 	}
+}
+
+func (b *beat) over() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.stopped
 }
 
 // held returns nil while this host may trust that the claim is its own, and else a *LostError.
 func (b *beat) held() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if time.Now().Before(b.valid) {
+	if wall.Now().Before(b.valid) {
 		return nil
 	}
 	return &LostError{Claim: b.claim}
@@ -104,7 +114,7 @@ func (b *beat) lost(err *LostError) (ends bool) {
 		b.k.observe(b.ctx, "idempotency.lease_lost", req, time.Time{}, err)
 	}
 	if err.Superseded {
-		b.lose(err)
+		b.run.lost(err)
 	}
 	return err.Superseded
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/retry"
 )
 
@@ -37,27 +38,58 @@ func (k *Keys) storePolicy() retry.Policy {
 
 // claim asks the store for the key. The error is ErrExpired, a *fifty.InvalidError, or an *UnavailableError;
 // nothing was run.
-func (k *Keys) claim(ctx context.Context, a Attempt) (Claimed, error) {
+func (k *Keys) claim(ctx context.Context, asking *asking) (Claimed, error) {
 	for range lateMax {
-		claimed, err := k.ask(ctx, a)
-		if err != nil || claimed.Won || !k.neverBegan(claimed.Record, a) {
+		a := &asking.attempts[0]
+		claimed, err := k.ask(ctx, asking)
+		if err != nil || claimed.Won || !k.neverBegan(&claimed.Record, a) {
 			return claimed, err
 		}
 		// The key reads as one whose owner vanished, but its owner is here, and has not begun. It gives the
 		// claim back and asks as somebody new.
-		_, err = k.complete(ctx, claimed.Record, Completion{Claim: claimed.Record.claim(), State: Free})
+		free := Completion{Claim: claimed.Record.claim(), State: Free}
+		_, err = k.complete(ctx, &ending{completions: [1]Completion{free}})
 		if err != nil && !isLost(err) {
-			k.abandonSoon(ctx, a)
+			k.abandonSoon(ctx, *a)
 			return Claimed{}, &UnavailableError{Cause: err}
 		}
-		a.ID = rand.Text()
+		next := *a
+		next.ID = rand.Text()
+		asking = newAsking(next) // a store may still be reading what it was given before
 	}
 	return Claimed{}, &UnavailableError{Cause: errLate}
 }
 
+// asking is an attempt on its way to the store, and the time-out of the first try, in one piece of memory. What
+// a store was given is never changed.
+type asking struct {
+	attempts [1]Attempt
+	first    trial
+}
+
+func newAsking(a Attempt) *asking { return &asking{attempts: [1]Attempt{a}} }
+
+// trial is the time-out of one try of a conversation with the store.
+type trial struct {
+	limited
+	used bool
+}
+
+// next begins the time-out of the next try under ctx: the first one in t itself, each further one anew, for the
+// store may still look at the one before.
+func (t *trial) next(ctx context.Context, most time.Duration) *limited {
+	l := &t.limited
+	if t.used {
+		l = new(limited)
+	}
+	t.used = true
+	l.begin(ctx, wall.Runtime().Add(most))
+	return l
+}
+
 // neverBegan says that the record is a claim of this process whose function never started: a's own, if its
 // replies were lost for longer than the lease, or one that an earlier call had to give up.
-func (k *Keys) neverBegan(rec Record, a Attempt) bool {
+func (k *Keys) neverBegan(rec *Record, a *Attempt) bool {
 	if rec.State != InFlight {
 		return false
 	}
@@ -70,21 +102,22 @@ var errLate = errors.New("every claim had expired when its reply arrived; Config
 
 // ask sends one attempt's claim, again and again until there is a reply: a claim whose reply was lost is
 // recognised as ours.
-func (k *Keys) ask(ctx context.Context, a Attempt) (Claimed, error) {
-	claimed, err := retry.Value(ctx, k.storePolicy(), func(ctx context.Context) (Claimed, error) {
-		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
-		defer cancel()
-		all, err := k.store.Claim(ctx, []Attempt{a})
+func (k *Keys) ask(ctx context.Context, asking *asking) (claimed Claimed, err error) {
+	err = retry.Do(ctx, k.storePolicy(), func(ctx context.Context) error {
+		limit := asking.first.next(ctx, k.cfg.StoreMax/2)
+		defer limit.end()
+		all, err := k.store.Claim(limit, asking.attempts[:])
 		if err != nil {
-			return Claimed{}, err
+			return err
 		}
-		return all[0], all[0].Err
+		claimed = all[0]
+		return claimed.Err
 	})
 	if err == nil || refused(err) {
 		return claimed, err
 	}
 	if errors.Is(err, fifty.ErrUnknownOutcome) {
-		k.abandonSoon(ctx, a)
+		k.abandonSoon(ctx, asking.attempts[0])
 	}
 	return Claimed{}, &UnavailableError{Cause: err}
 }
@@ -122,7 +155,7 @@ func (k *Keys) abandon(ctx context.Context, a Attempt) {
 			return err
 		}
 		found = true
-		return k.completeOnce(ctx, Completion{Claim: rec.claim(), State: Free})
+		return k.completeOnce(ctx, []Completion{{Claim: rec.claim(), State: Free}})
 	})
 	if err == nil && found {
 		k.observe(ctx, "idempotency.freed", a.Request, time.Time{}, nil)

@@ -7,63 +7,71 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/retry"
 )
 
-// owner is the one arrival that runs the function: its claim, and the heartbeat that keeps it.
+// owner is the one arrival that runs the function: its claim, the heartbeat that keeps it, and all else that
+// it needs until its work is done, in one piece of memory.
 type owner struct {
-	rec  Record
-	beat *beat
-	sent time.Time // when the claim went out, by this host's monotonic clock
+	asking asking
+	sent   time.Time // when the claim went out, by this host's monotonic clock
+	rec    Record    // the claim, once it is won
+	run    run
+	beat   beat
+	flight flight
+	ending ending
 }
 
-// work runs fn under the claim, which was sent at began, and records what became of it.
-func (k *Keys) work(
-	ctx context.Context, rec Record, began time.Time,
-	fn func(run context.Context, o owner) (Response, error),
-) (Result, error) {
+// work runs fn under o's claim and records what became of it.
+func (k *Keys) work(ctx context.Context, o *owner, fn func(o *owner) (Response, error)) (Result, error) {
 	detached := context.WithoutCancel(ctx)
-	run, cancel := context.WithTimeout(detached, k.cfg.WorkMax)
-	defer cancel()
-	run, lose := context.WithCancelCause(run)
-	defer lose(nil)
-	run = context.WithValue(run, tokenKey{}, rec.Token)
+	now := wall.Runtime()
+	o.run.token, o.run.causes, o.run.alone = o.rec.Token, true, true
+	o.run.begin(detached, now.Add(k.cfg.WorkMax))
+	defer o.run.end()
 
-	beat := k.startBeat(detached, rec.claim(), began, lose)
-	defer beat.stop()
+	lease, b := k.cfg.Lease, &o.beat
+	b.k, b.ctx, b.claim, b.run, b.until = k, detached, o.rec.claim(), &o.run, o.run.until
+	b.valid = o.sent.Add(lease - lease/leaseMargin)
+	k.firsts.join(b, now, now.Add(lease/3))
+	defer b.stop()
 
 	returned := false
 	defer func() {
 		if !returned { // fn panicked or left its goroutine, maybe after the effect
-			k.dropped(detached, rec, began)
+			k.dropped(detached, o)
 		}
 	}()
-	response, err := fn(run, owner{rec, beat, began})
+	response, err := fn(o)
 	returned = true
 
-	return k.finish(ctx, rec, began, response, err)
+	return k.finish(ctx, detached, o, response, err)
 }
 
 // dropped gives up a claim whose function did not return: work made of steps may be resumed, all other is
 // unresolved. If this is not recorded, the expiry says the same later.
-func (k *Keys) dropped(ctx context.Context, rec Record, began time.Time) {
+func (k *Keys) dropped(ctx context.Context, o *owner) {
 	state, event := Unknown, "idempotency.left_unknown"
-	if rec.Resume {
+	if o.rec.Resume {
 		state, event = InFlight, "idempotency.let_go"
 	}
-	_, err := k.complete(ctx, rec, Completion{Claim: rec.claim(), State: state})
-	k.observe(ctx, event, rec.Request, began, err)
+	o.ending.completions[0] = Completion{Claim: o.rec.claim(), State: state}
+	_, err := k.complete(ctx, &o.ending)
+	k.observe(ctx, event, o.rec.Request, o.sent, err)
 }
 
 // finish records the outcome of fn and says what the caller gets. Nothing of the answer leaves before it is
 // durable: a caller that has it must find every duplicate getting the same.
-func (k *Keys) finish(ctx context.Context, rec Record, began time.Time, r Response, fnErr error) (Result, error) {
+func (k *Keys) finish(ctx, detached context.Context, o *owner, r Response, fnErr error) (Result, error) {
+	rec, began := &o.rec, o.sent
 	state, response, err := outcome(r, fnErr)
-	c := Completion{Claim: rec.claim(), State: state}
+	c := &o.ending.completions[0]
+	c.Claim, c.State = rec.claim(), state
 	if state == Done {
 		c.Response = k.kept(rec.Request, response)
 	}
-	decided, stored := k.complete(context.WithoutCancel(ctx), rec, c)
+	decided, stored := k.complete(detached, &o.ending)
 	if lost, ok := errors.AsType[*LostError](stored); ok {
 		k.observe(ctx, "idempotency.superseded", rec.Request, began, lost)
 		return k.superseded(ctx, rec.Request, decided, lost, err)
@@ -116,26 +124,33 @@ func (k *Keys) superseded(ctx context.Context, req Request, decided Record, lost
 
 // complete stores a completion, trying again under the same claim while the store fails. For a claim that
 // was superseded it returns a *LostError and the record that took its place, if that can be read.
-func (k *Keys) complete(ctx context.Context, rec Record, c Completion) (Record, error) {
+func (k *Keys) complete(ctx context.Context, e *ending) (Record, error) {
 	err := retry.Do(ctx, k.storePolicy(), func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
-		defer cancel()
-		return k.completeOnce(ctx, c)
+		limit := e.first.next(ctx, k.cfg.StoreMax/2)
+		defer limit.end()
+		return k.completeOnce(limit, e.completions[:])
 	})
 	if !isLost(err) {
 		return Record{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
 	defer cancel()
-	decided, findErr := k.store.Find(ctx, rec.Request.Scope, rec.Request.Key)
+	claim := e.completions[0].Claim
+	decided, findErr := k.store.Find(ctx, claim.Scope, claim.Key)
 	if findErr != nil {
 		return Record{}, err
 	}
 	return decided, err
 }
 
-func (k *Keys) completeOnce(ctx context.Context, c Completion) error {
-	all, err := k.store.Complete(ctx, []Completion{c})
+// ending is a completion on its way to the store, and the time-out of the first try: see asking.
+type ending struct {
+	completions [1]Completion
+	first       trial
+}
+
+func (k *Keys) completeOnce(ctx context.Context, one []Completion) error {
+	all, err := k.store.Complete(ctx, one)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Defaults of Config, and its bounds.
@@ -154,6 +155,7 @@ type Keys struct {
 	abandoning chan struct{} // a place for each clean-up of a lost claim
 	abandoned  sync.Map      // the IDs of the attempts that are cleaned up
 	flights    flights
+	firsts     firsts
 }
 
 // New makes a Keys over a store. It panics when cfg is not valid: see Config.Validate.
@@ -187,29 +189,36 @@ func New(store Store, cfg Config) *Keys {
 //
 // An owner whose process dies leaves the key in flight until its lease runs out, then unresolved.
 func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context) (Response, error)) (Result, error) {
-	return k.do(ctx, k.attempt(req), func(run context.Context, _ owner) (Response, error) { return fn(run) })
+	return k.do(ctx, k.attempt(req), func(o *owner) (Response, error) { return fn(&o.run) })
 }
 
 // do claims the attempt's key and runs fn as its owner, or answers for the record that is there.
-func (k *Keys) do(ctx context.Context, a Attempt, fn func(run context.Context, o owner) (Response, error)) (Result, error) {
+func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, error)) (Result, error) {
 	if err := a.Request.Validate(); err != nil {
 		return Result{}, err
 	}
 	k.spot(ctx, a.Request)
-	var sent time.Time
-	claimed, err := k.await(ctx, a.Request, func(ctx context.Context) (Claimed, error) {
-		sent = time.Now() // before the claim goes out: the lease is not older than this
-		return k.claim(ctx, a)
+	o := &owner{asking: asking{attempts: [1]Attempt{a}}}
+	req := &o.asking.attempts[0].Request
+	claimed, err := k.await(ctx, *req, func(ctx context.Context) (Claimed, error) {
+		asking := &o.asking
+		if !o.sent.IsZero() { // it waits and asks again; a store may still be reading what it was given before
+			asking = newAsking(a)
+		}
+		o.sent = wall.Now() // before the claim goes out: the lease is not older than this
+		return k.claim(ctx, asking)
 	})
 	if err != nil {
 		return Result{}, err
 	}
 	if !claimed.Won {
-		return k.duplicate(ctx, a.Request, claimed.Record)
+		return k.duplicate(ctx, *req, claimed.Record)
 	}
-	defer k.flights.start(a.Request)()
-	k.observe(ctx, "idempotency.claimed", a.Request, sent, nil)
-	return k.work(ctx, claimed.Record, sent, fn)
+	o.rec = claimed.Record
+	k.flights.start(&o.flight, *req)
+	defer k.flights.end(&o.flight)
+	k.observe(ctx, "idempotency.claimed", *req, o.sent, nil)
+	return k.work(ctx, o, fn)
 }
 
 // Find returns the record of a key, or ErrNotFound. A claim whose owner vanished, and which nobody may
@@ -325,7 +334,7 @@ func (k *Keys) observe(ctx context.Context, name string, req Request, began time
 	}
 	e := fifty.Event{Name: name, Err: err, Attrs: []slog.Attr{slog.String("scope", req.Scope), slog.String("key", req.Key)}}
 	if !began.IsZero() {
-		e.Took = time.Since(began)
+		e.Took = wall.Since(began)
 	}
 	k.cfg.Observer.Observe(ctx, e)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/retry"
 )
 
@@ -120,7 +121,7 @@ func StepOnce[T any](
 // sleeps makes most too small. A peer remembers the key of a step for some time only: keep least in a step
 // before the first sending, and send again only while most, less that, is below the peer's window.
 func (s *Steps) Age() (least, most time.Duration) {
-	return s.rec.Age, s.rec.Age + time.Since(s.sent)
+	return s.rec.Age, s.rec.Age + wall.Since(s.sent)
 }
 
 // StepKey is the key that a step passes downstream: the same for every run of this step of this intent, on
@@ -228,15 +229,16 @@ func decodeStep[T any](s *Steps, r StepRecord) (T, error) {
 func (k *Keys) DoSteps(ctx context.Context, req Request, fn func(ctx context.Context, s *Steps) (Response, error)) (Result, error) {
 	a := k.attempt(req)
 	a.Resume = true
-	return k.do(ctx, a, func(run context.Context, o owner) (Response, error) {
+	return k.do(ctx, a, func(o *owner) (Response, error) {
 		s := &Steps{
-			keys: k, ctx: context.WithoutCancel(ctx), rec: o.rec, beat: o.beat, sent: o.sent,
+			keys: k, ctx: context.WithoutCancel(ctx), rec: o.rec, beat: &o.beat, sent: o.sent,
 			known: make(map[string]StepRecord, len(o.rec.Steps)), begun: map[string]bool{},
 		}
 		for _, step := range o.rec.Steps {
 			s.known[step.Name] = step
 		}
-		r, err := fn(context.WithValue(run, stepsKey{}, s), s)
+		o.run.steps = s
+		r, err := fn(&o.run, s)
 		return r, s.outcome(err)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/retry"
 	"github.com/fiftyhosts/fifty/txn"
 )
@@ -47,7 +48,7 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 		return Result{}, err
 	}
 	k.spot(ctx, req)
-	began := time.Now()
+	began := wall.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
 	claimed, err := k.await(ctx, req, func(ctx context.Context) (Claimed, error) {
 		return retry.Value(ctx, t.policy(), t.try)
@@ -124,7 +125,9 @@ func (t *txCall[Tx]) try(ctx context.Context) (Claimed, error) {
 }
 
 func (t *txCall[Tx]) run(ctx context.Context, tx Tx) (Response, error) {
-	defer t.keys.flights.start(t.attempt.Request)()
+	var w flight
+	t.keys.flights.start(&w, t.attempt.Request)
+	defer t.keys.flights.end(&w)
 	t.ran = true
 	r, err := t.fn(ctx, tx)
 	if err != nil {
@@ -172,7 +175,7 @@ func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx c
 		return Result{}, err
 	}
 	k.spot(ctx, req)
-	began := time.Now()
+	began := wall.Now()
 	claimed, err := k.store.ClaimTx(ctx, tx, k.attempt(req))
 	if err == nil {
 		err = claimed.Err

@@ -18,26 +18,38 @@ const (
 // flights are the works of this process, so that duplicates here are woken instead of asking the store.
 type flights struct {
 	mu      sync.Mutex
-	landing map[[2]string]chan struct{} // closed when the work has ended
+	aloft   map[flightID]*flight
 	waiting int
 }
 
-// start notes that req is at work here, until the returned function is called.
-func (f *flights) start(req Request) (end func()) {
-	id, landed := [2]string{req.Scope, req.Key}, make(chan struct{})
+type flightID struct{ scope, key string }
+
+// flight is one work. It is made by its owner, and is aloft from start to end.
+type flight struct {
+	id     flightID
+	landed chan struct{} // closed when the work has ended; made for the first who waits
+}
+
+// start notes that req is at work here, until end is called.
+func (f *flights) start(w *flight, req Request) {
+	w.id = flightID{req.Scope, req.Key}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.landing == nil {
-		f.landing = map[[2]string]chan struct{}{}
+	if f.aloft == nil {
+		f.aloft = map[flightID]*flight{}
 	}
-	f.landing[id] = landed
-	return func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.landing[id] == landed { // a successor may have started here
-			delete(f.landing, id)
-		}
-		close(landed)
+	f.aloft[w.id] = w
+}
+
+// end wakes those who wait for w.
+func (f *flights) end(w *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.aloft[w.id] == w { // a successor may have started here
+		delete(f.aloft, w.id)
+	}
+	if w.landed != nil {
+		close(w.landed)
 	}
 }
 
@@ -45,7 +57,14 @@ func (f *flights) start(req Request) (end func()) {
 func (f *flights) landed(req Request) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.landing[[2]string{req.Scope, req.Key}]
+	w := f.aloft[flightID{req.Scope, req.Key}]
+	if w == nil {
+		return nil
+	}
+	if w.landed == nil {
+		w.landed = make(chan struct{})
+	}
+	return w.landed
 }
 
 // join takes one of the most places to wait; leave gives it back.

@@ -20,13 +20,18 @@ var _ idempotency.TxStore[*Tx] = Keys{}
 
 type keyID struct{ scope, key string }
 
-// entry is one key: its committed record, if any, and the transaction that has claimed it, if any.
+// entry is one key: its committed record, if any, and the transaction that has claimed it, if any. It is read
+// and written with the store locked.
 type entry struct {
-	rec *stored
+	rec stored
 	tx  *Tx
 }
 
-// stored is a record with its expiry as an instant of the store's clock. It is never changed, only replaced.
+// recorded says that the key has a committed record.
+func (e *entry) recorded() bool { return e != nil && e.rec.State != 0 }
+
+// stored is a record with its expiry as an instant of the store's clock. The steps, the header and the bodies
+// that it refers to are never changed, only replaced.
 type stored struct {
 	idempotency.Record
 	expires time.Time
@@ -63,17 +68,19 @@ func clone(r idempotency.Response) idempotency.Response {
 
 func idOf(r idempotency.Request) keyID { return keyID{r.Scope, r.Key} }
 
+func ofClaim(c idempotency.Claim) keyID { return keyID{c.Scope, c.Key} }
+
 // claimedBy is the record that a gets when it wins, with one token more than the key ever had. The store is
 // locked.
-func (s *Store) claimedBy(a idempotency.Attempt, before *stored, now time.Time) *stored {
-	won := &stored{
+func (s *Store) claimedBy(a *idempotency.Attempt, before *stored, now time.Time) stored {
+	won := stored{
 		Record: idempotency.Record{
 			Request: a.Request, State: idempotency.InFlight, Token: s.tokenFloor + 1,
 			Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
 		},
 		expires: now.Add(a.Lease), created: now, changed: now, made: a.Made,
 	}
-	if before != nil {
+	if before.State != 0 {
 		won.Token, won.Steps, won.created = before.Token+1, before.Steps, before.created
 	}
 	return won
@@ -87,59 +94,59 @@ func (k Keys) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idem
 	k.store.mu.Lock()
 	defer k.store.mu.Unlock()
 	answers := make([]idempotency.Claimed, len(attempts))
-	for i, a := range attempts {
-		answers[i] = k.claim(a)
+	for i := range attempts {
+		k.claim(&attempts[i], &answers[i])
 	}
 	return answers, nil
 }
 
 // claim decides for one attempt. The store is locked.
-func (k Keys) claim(a idempotency.Attempt) idempotency.Claimed {
+func (k Keys) claim(a *idempotency.Attempt, answer *idempotency.Claimed) {
 	now := k.store.now()
-	e, won, found := k.look(a, now)
+	e, won := k.look(a, now, answer)
 	if !won {
-		return found
+		return
 	}
 	// Linearization point: the put under the mutex. A later caller finds this record and is a duplicate.
-	e.rec = k.store.claimedBy(a, e.rec, now)
-	return idempotency.Claimed{Won: true, Record: e.rec.record(now)}
+	e.rec = k.store.claimedBy(a, &e.rec, now)
+	*answer = idempotency.Claimed{Won: true, Record: e.rec.record(now)}
 }
 
-// look says whether a may take its key; if so its entry is there and nothing else has changed. The store
-// is locked, so what it saw stays true until the caller has acted on it.
-func (k Keys) look(a idempotency.Attempt, now time.Time) (e *entry, take bool, found idempotency.Claimed) {
+// look says whether a may take its key; if so its entry is there and nothing else has changed. If not, found
+// is the answer. The store is locked, so what it saw stays true until the caller has acted on it.
+func (k Keys) look(a *idempotency.Attempt, now time.Time, found *idempotency.Claimed) (e *entry, take bool) {
 	id := idOf(a.Request)
 	e = k.store.keys[id]
 	switch {
 	case e == nil:
 		if found.Err = a.CheckWindow(now); found.Err != nil {
-			return nil, false, found
+			return nil, false
 		}
 		e = &entry{}
 		k.store.keys[id] = e
-		return e, true, found
+		return e, true
 	case e.tx != nil:
 		// Nobody knows yet what the transaction will leave, not even the fingerprint.
 		found.Record = idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
-		return e, false, found
+		return e, false
 	}
 	found.Record = e.rec.record(now)
-	switch idempotency.Judge(found.Record, a) {
+	switch idempotency.Judge(found.Record, *a) {
 	case idempotency.Take:
 		if found.Record.State == idempotency.Free {
 			found.Err = a.CheckWindow(now)
 		}
-		return e, found.Err == nil, found
+		return e, found.Err == nil
 	case idempotency.Mine:
 		found.Won = true
 	}
-	return e, false, found
+	return e, false
 }
 
 // owned returns the record if the claim is its owner's; the store is locked.
 func (k Keys) owned(c idempotency.Claim) (*entry, bool) {
 	e := k.store.keys[keyID{c.Scope, c.Key}]
-	if e == nil || e.rec == nil || e.rec.Token != c.Token || e.rec.Attempt != c.Attempt {
+	if !e.recorded() || e.rec.Token != c.Token || e.rec.Attempt != c.Attempt {
 		return nil, false
 	}
 	return e, true
@@ -150,11 +157,7 @@ func (k Keys) Renew(ctx context.Context, claims []idempotency.Claim, lease time.
 	if err := k.store.step(ctx, "renew"); err != nil {
 		return nil, err
 	}
-	ids := make([]keyID, len(claims))
-	for i, c := range claims {
-		ids[i] = keyID{c.Scope, c.Key}
-	}
-	if err := k.store.lockSettled(ctx, ids...); err != nil {
+	if err := k.store.lockSettled(ctx, len(claims), func(i int) keyID { return ofClaim(claims[i]) }); err != nil {
 		return nil, err
 	}
 	defer k.store.mu.Unlock()
@@ -169,9 +172,7 @@ func (k Keys) Renew(ctx context.Context, claims []idempotency.Claim, lease time.
 			errs[i] = &idempotency.LostError{Claim: c}
 		default:
 			// Linearization point: the new expiry, given only to a claim that has not expired.
-			renewed := *e.rec
-			renewed.expires = now.Add(lease)
-			e.rec = &renewed
+			e.rec.expires = now.Add(lease)
 		}
 	}
 	return errs, nil
@@ -182,22 +183,21 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 	if err := k.store.step(ctx, "complete"); err != nil {
 		return nil, err
 	}
-	ids := make([]keyID, len(completions))
-	for i, c := range completions {
-		ids[i] = keyID{c.Claim.Scope, c.Claim.Key}
-	}
-	if err := k.store.lockSettled(ctx, ids...); err != nil {
+	id := func(i int) keyID { return ofClaim(completions[i].Claim) }
+	if err := k.store.lockSettled(ctx, len(completions), id); err != nil {
 		return nil, err
 	}
 	defer k.store.mu.Unlock()
 	errs := make([]error, len(completions))
-	for i, c := range completions {
+	for i := range completions {
+		c := &completions[i]
 		e, ok := k.owned(c.Claim)
 		switch {
 		case ok && e.rec.State == c.State && c.State != idempotency.InFlight: // said before; its reply was lost
 		case ok && (e.rec.State == idempotency.InFlight || e.rec.State == idempotency.Unknown):
 			// Linearization point: the answer under the mutex, given only by the owner, expired or not.
-			k.store.put(e, completed(e.rec, c, k.store.now()))
+			e.rec.complete(c, k.store.now())
+			k.store.ended(e)
 		default:
 			errs[i] = &idempotency.LostError{Claim: c.Claim, Superseded: true}
 		}
@@ -205,21 +205,19 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 	return errs, nil
 }
 
-// put replaces a record, and remembers when it will be due for a sweep. The store is locked.
-func (s *Store) put(e *entry, rec *stored) {
-	e.rec = rec
-	if rec.State == idempotency.Done || rec.State == idempotency.Free {
-		s.due.add(turn{id: idOf(rec.Request), rec: rec.changed, at: rec.changed})
+// ended remembers when a record that came into another state will be due for a sweep. The store is locked.
+func (s *Store) ended(e *entry) {
+	if e.rec.State == idempotency.Done || e.rec.State == idempotency.Free {
+		s.due.add(turn{e: e, rec: e.rec.changed, at: e.rec.changed})
 	}
 }
 
-func completed(r *stored, c idempotency.Completion, now time.Time) *stored {
-	done := *r
-	done.State, done.Response, done.changed = c.State, clone(c.Response), now
-	if c.State == idempotency.InFlight && now.Before(done.expires) { // let go
-		done.expires = now
+// complete makes r what a completion says.
+func (r *stored) complete(c *idempotency.Completion, now time.Time) {
+	r.State, r.Response, r.changed = c.State, clone(c.Response), now
+	if c.State == idempotency.InFlight && now.Before(r.expires) { // let go
+		r.expires = now
 	}
-	return &done
 }
 
 // SaveStep writes a step down; see idempotency.Store.
@@ -227,7 +225,7 @@ func (k Keys) SaveStep(ctx context.Context, c idempotency.Claim, step idempotenc
 	if err := k.store.step(ctx, "save step"); err != nil {
 		return err
 	}
-	if err := k.store.lockSettled(ctx, keyID{c.Scope, c.Key}); err != nil {
+	if err := k.store.lockSettled(ctx, 1, func(int) keyID { return ofClaim(c) }); err != nil {
 		return err
 	}
 	defer k.store.mu.Unlock()
@@ -237,16 +235,15 @@ func (k Keys) SaveStep(ctx context.Context, c idempotency.Claim, step idempotenc
 	}
 	step.Result = bytes.Clone(step.Result)
 	// Linearization point: the step under the mutex, written only by the owner.
-	saved := *e.rec
-	saved.Steps = slices.Clone(saved.Steps)
-	at := slices.IndexFunc(saved.Steps, func(s idempotency.StepRecord) bool { return s.Name == step.Name })
+	steps := slices.Clone(e.rec.Steps)
+	at := slices.IndexFunc(steps, func(s idempotency.StepRecord) bool { return s.Name == step.Name })
 	switch {
 	case at < 0:
-		saved.Steps = append(saved.Steps, step)
-	case len(step.Result) > 0 || len(saved.Steps[at].Result) == 0: // else it was held up: the result stands
-		saved.Steps[at] = step
+		steps = append(steps, step)
+	case len(step.Result) > 0 || len(steps[at].Result) == 0: // else it was held up: the result stands
+		steps[at] = step
 	}
-	e.rec = &saved
+	e.rec.Steps = steps
 	return nil
 }
 
@@ -258,7 +255,7 @@ func (k Keys) Find(ctx context.Context, scope, key string) (idempotency.Record, 
 	k.store.mu.Lock()
 	defer k.store.mu.Unlock()
 	e := k.store.keys[keyID{scope, key}]
-	if e == nil || e.rec == nil {
+	if !e.recorded() {
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
 	return e.rec.record(k.store.now()), nil

@@ -21,7 +21,7 @@ func (k Keys) List(ctx context.Context, f idempotency.Filter) ([]idempotency.Rec
 	var all []idempotency.Record
 	after := keyID{f.AfterScope, f.AfterKey}
 	for id, e := range k.store.keys {
-		if e.rec == nil || (f.Scope != "" && id.scope != f.Scope) || compareIDs(id, after) <= 0 {
+		if !e.recorded() || (f.Scope != "" && id.scope != f.Scope) || compareIDs(id, after) <= 0 {
 			continue
 		}
 		rec := e.rec.record(now)
@@ -49,13 +49,13 @@ func (k Keys) Resolve(ctx context.Context, r idempotency.Resolution) error {
 		return err
 	}
 	s, id := k.store, keyID{r.Scope, r.Key}
-	if err := s.lockSettled(ctx, id); err != nil {
+	if err := s.lockSettled(ctx, 1, func(int) keyID { return id }); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	now := s.now()
 	e := s.keys[id]
-	if e == nil || e.rec == nil {
+	if !e.recorded() {
 		return idempotency.ErrNotFound
 	}
 	if rec := e.rec.record(now); !unresolved(rec) || (r.Token != 0 && r.Token != rec.Token) {
@@ -63,14 +63,14 @@ func (k Keys) Resolve(ctx context.Context, r idempotency.Resolution) error {
 	}
 	// Linearization point: the decision under the mutex. The owner's token and attempt are gone, so its
 	// completion, should it come, is refused.
-	from, decided := e.rec.State, *e.rec
+	from, decided := e.rec.State, &e.rec
 	decided.Token, decided.Attempt, decided.changed = decided.Token+1, "", now
 	if r.Response != nil {
 		decided.State, decided.Response = idempotency.Done, clone(*r.Response)
 	} else {
 		decided.State, decided.Steps = idempotency.Free, nil
 	}
-	s.put(e, &decided)
+	s.ended(e)
 	s.decisions[id] = append(s.decisions[id], idempotency.Decision{
 		At: now, By: r.By, Note: r.Note, From: from, To: decided.State, Token: decided.Token,
 	})
@@ -88,12 +88,10 @@ func (k Keys) Erase(ctx context.Context, scope string, limit int) (erased int, e
 		if erased == limit {
 			break
 		}
-		if id.scope != scope || e.rec == nil || e.rec.State != idempotency.Done || bare(e.rec.Record) {
+		if id.scope != scope || !e.recorded() || e.rec.State != idempotency.Done || bare(e.rec.Record) {
 			continue
 		}
-		erasing := *e.rec
-		erasing.Response, erasing.Steps = idempotency.Response{Status: erasing.Response.Status, NotReplayable: true}, nil
-		e.rec = &erasing
+		e.rec.Response, e.rec.Steps = idempotency.Response{Status: e.rec.Response.Status, NotReplayable: true}, nil
 		erased++
 	}
 	return erased, nil

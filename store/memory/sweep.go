@@ -15,9 +15,9 @@ const looksPerLimit = 10
 // queue is the records that a sweep will come to, in the order in which their time begins.
 type queue []turn
 
-// turn is a record's place in a queue. It is void once the record has changed since.
+// turn is a record's place in a queue. It is void once the record has changed since, or is gone.
 type turn struct {
-	id  keyID
+	e   *entry
 	rec time.Time // when the record changed
 	at  time.Time // when its time begins
 }
@@ -48,7 +48,7 @@ func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, lim
 // sweep acts on at most limit records of a queue whose time began no later than before: behind the first
 // that is not due, nothing is. A key that a transaction is at work on keeps its place. The store is locked.
 func (s *Store) sweep(
-	q *queue, due func(idempotency.State) bool, before time.Time, limit int, act func(id keyID, e *entry),
+	q *queue, due func(idempotency.State) bool, before time.Time, limit int, act func(e *entry),
 ) (swept int) {
 	looks := 0
 	var kept queue
@@ -57,13 +57,13 @@ func (s *Store) sweep(
 		if t.at.After(before) {
 			break
 		}
-		e := s.keys[t.id]
+		e := t.e
 		switch {
-		case e == nil || e.rec == nil || !due(e.rec.State) || !e.rec.changed.Equal(t.rec): // void
+		case !due(e.rec.State) || !e.rec.changed.Equal(t.rec): // void
 		case e.tx != nil:
 			kept = append(kept, t)
 		default:
-			act(t.id, e)
+			act(e)
 			swept++
 		}
 	}
@@ -78,23 +78,23 @@ func isEnded(s idempotency.State) bool  { return s == idempotency.Done || s == i
 func isBuried(s idempotency.State) bool { return s == idempotency.Tombstone }
 
 // drop turns a record that is done into a tombstone, and removes one that is free.
-func (s *Store) drop(id keyID, e *entry) {
+func (s *Store) drop(e *entry) {
 	if e.rec.State == idempotency.Free {
-		s.remove(id, e)
+		s.remove(e)
 		return
 	}
-	buried := *e.rec
+	buried := &e.rec
 	buried.State, buried.Response, buried.Steps = idempotency.Tombstone, idempotency.Response{}, nil
-	e.rec = &buried
 	at := buried.changed
 	if buried.made.After(at) {
 		at = buried.made
 	}
-	s.buried.add(turn{id: id, rec: buried.changed, at: at})
+	s.buried.add(turn{e: e, rec: buried.changed, at: at})
 }
 
 // remove forgets a key but for its token: who claims it anew gets a higher one.
-func (s *Store) remove(id keyID, e *entry) {
+func (s *Store) remove(e *entry) {
 	s.tokenFloor = max(s.tokenFloor, e.rec.Token)
-	delete(s.keys, id)
+	delete(s.keys, idOf(e.rec.Request))
+	e.rec = stored{} // what else refers to it is void
 }

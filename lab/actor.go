@@ -21,14 +21,29 @@ type Actor struct {
 	mu   sync.Mutex
 	out  io.Writer
 	held map[int]chan struct{} // calls that wait for their release
-	kept map[string]any        // what actions leave for later ones
+	says map[int]chan struct{} // steps that wait until they were heard
+	said int
+	kept map[string]any // what actions leave for later ones
 }
 
 // callKey is the context's name for the number of the call that it belongs to.
 type callKey struct{}
 
-// Say puts a step into the timeline.
-func (a *Actor) Say(step Step) { a.send(notice{Step: &step}) }
+// Say puts a step into the timeline, and returns when it is there: what the step leads to, on whichever host,
+// comes behind it.
+func (a *Actor) Say(step Step) {
+	heard := make(chan struct{})
+	a.mu.Lock()
+	a.said++
+	n := a.said
+	a.says[n] = heard
+	a.mu.Unlock()
+	a.send(notice{Step: &step, Hear: n})
+	select {
+	case <-heard:
+	case <-a.ctx.Done():
+	}
+}
 
 // Hold puts a step into the timeline, tells the conductor that the host has come to a point, and waits there
 // until it is released. ctx must be the action's, or made from it. It returns the context's error when that
@@ -84,7 +99,7 @@ func ServeHost(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer cancel()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, lineMax)
-	a := &Actor{ctx: ctx, out: out, held: make(map[int]chan struct{}), kept: make(map[string]any)}
+	a := &Actor{ctx: ctx, out: out, held: make(map[int]chan struct{}), says: make(map[int]chan struct{}), kept: make(map[string]any)}
 	if !lines.Scan() {
 		return lines.Err()
 	}
@@ -122,16 +137,14 @@ func (a *Actor) begin(ctx context.Context, line []byte) (map[string]Action, erro
 	return scenario.Actions, nil
 }
 
-// obey begins an action, or releases one that is held.
+// obey begins an action, or lets one go on.
 func (a *Actor) obey(o order, actions map[string]Action) {
-	if o.Go {
-		a.mu.Lock()
-		release := a.held[o.Call]
-		delete(a.held, o.Call)
-		a.mu.Unlock()
-		if release != nil {
-			close(release)
-		}
+	switch {
+	case o.Go:
+		a.goOn(a.held, o.Call)
+		return
+	case o.Heard != 0:
+		a.goOn(a.says, o.Heard)
 		return
 	}
 	do, ok := actions[o.Do]
@@ -150,4 +163,14 @@ func (a *Actor) obey(o order, actions map[string]Action) {
 		}
 		a.send(end)
 	}()
+}
+
+// goOn ends a wait.
+func (a *Actor) goOn(waits map[int]chan struct{}, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if wait := waits[n]; wait != nil {
+		delete(waits, n)
+		close(wait)
+	}
 }

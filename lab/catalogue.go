@@ -14,6 +14,9 @@ const CatalogueMax = 13
 func scenarios() []*Scenario {
 	return []*Scenario{
 		checkThenAct(),
+		windowTooSmall(),
+		keyPerAttempt(),
+		keysAcrossTenants(),
 	}
 }
 
@@ -30,7 +33,6 @@ var toCome = []Entry{
 	{Number: 2, Name: "expired-lock", Title: "A lock that expired under its holder, without a fence"},
 	{Number: 3, Name: "lost-update", Title: "Lost update: read, modify, write across services"},
 	{Number: 4, Name: "retry-storm", Title: "Retry storm without jitter"},
-	{Number: 5, Name: "window-too-small", Title: "Dedup window too small"},
 	{Number: 6, Name: "clock-skew", Title: "Deciding by the clocks of several hosts"},
 	{Number: 7, Name: "dual-write", Title: "Dual write: the state and the event apart"},
 	{Number: 8, Name: "oversell", Title: "Oversell: read the stock, then take from it"},
@@ -38,7 +40,6 @@ var toCome = []Entry{
 	{Number: 10, Name: "lock-order", Title: "Rows locked in opposite orders"},
 	{Number: 11, Name: "long-lock", Title: "A lock held across a slow call"},
 	{Number: 12, Name: "stale-read", Title: "A stale read after one's own write"},
-	{Number: 13, Name: "key-per-attempt", Title: "Idempotency key per attempt"},
 }
 
 // Catalogue lists all failures, and the scenarios that show them.

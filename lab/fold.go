@@ -7,43 +7,80 @@ import (
 	"strings"
 )
 
-// same says whether two events are one thing that two hosts did.
-func same(a, b Event) bool { return a.Step == b.Step && a.Host != "" && b.Host != "" }
+// periodMax is the longest sequence of steps whose repeats are put together.
+const periodMax = 4
 
-// fold puts events together that are the same and follow each other.
-func fold(events []Event) (moments [][]Event) {
-	for _, e := range events {
-		last := len(moments) - 1
-		if last >= 0 && same(moments[last][0], e) {
-			moments[last] = append(moments[last], e)
-			continue
+// A moment is a short sequence of events, and those behind it that are the same by other hosts.
+type moment struct {
+	first []Event
+	more  []Event
+}
+
+// fold puts repeats together, so that fifty hosts that do alike are told in few lines.
+func fold(events []Event) (moments []moment) {
+	for i := 0; i < len(events); {
+		period, repeats := 1, 1
+		for p := 1; p <= periodMax; p++ {
+			if r := repeatsAt(events[i:], p); r > 1 && p*r > period*repeats {
+				period, repeats = p, r
+			}
 		}
-		moments = append(moments, []Event{e})
+		end := i + period*repeats
+		moments = append(moments, moment{first: events[i : i+period], more: events[i+period : end]})
+		i = end
 	}
 	return moments
 }
 
-// lanesOf names the hosts of some events in few words: "hosts 1–2, 4–8", "client".
-func lanesOf(events []Event) string {
+// repeatsAt counts how often the first p events come, one sequence behind the other.
+func repeatsAt(events []Event, p int) (n int) {
+	for at := 0; at+p <= len(events); at += p {
+		for j := range p {
+			if !same(events[j], events[at+j]) {
+				return n
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// same says whether two events are one thing that two hosts did, or that one client did twice.
+func same(a, b Event) bool {
+	if a.Step != b.Step || a.Host == "" {
+		return false
+	}
+	_, isHost := numberOf(a.Host)
+	_, too := numberOf(b.Host)
+	return isHost && too || a.Host == b.Host
+}
+
+// others names who did the same: the hosts in few words, or else the client and how often.
+func (m moment) others() string {
 	var numbers []int
-	var names []string
-	for _, e := range events {
+	for _, e := range m.more {
 		if n, ok := numberOf(e.Host); ok {
 			numbers = append(numbers, n)
-		} else if !slices.Contains(names, e.Host) {
-			names = append(names, e.Host)
 		}
 	}
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
-	if len(numbers) > 0 {
-		word := "hosts "
-		if len(numbers) == 1 {
-			word = "host "
-		}
-		names = append([]string{word + ranges(numbers)}, names...)
+	switch len(numbers) {
+	case 0:
+		return fmt.Sprintf("%s, %s more", m.more[0].Host, counted(len(m.more)/len(m.first), "time"))
+	case 1:
+		return "host " + ranges(numbers)
+	default:
+		return "hosts " + ranges(numbers)
 	}
-	return strings.Join(names, ", ")
+}
+
+// again says what they did.
+func (m moment) again() string {
+	if len(m.first) == 1 {
+		return "the same"
+	}
+	return fmt.Sprintf("the same %d lines", len(m.first))
 }
 
 // numberOf is the number of a host: 3 of "host 3".

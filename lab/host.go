@@ -88,6 +88,9 @@ func (h *Host) heard(line []byte) {
 	if n.Step != nil {
 		h.stage.record(h.Name, *n.Step)
 	}
+	if n.Hear != 0 {
+		_ = h.tell(order{Heard: n.Hear}) // it has no content that could fail
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {

@@ -94,6 +94,7 @@ func Play(ctx context.Context, cfg Config) (report Report, err error) {
 	for _, s := range scenarios {
 		p, err := l.perform(ctx, s)
 		if err != nil {
+			cfg.Watcher.Broken()
 			return Report{}, err
 		}
 		report.Scenarios = append(report.Scenarios, p)
@@ -156,7 +157,6 @@ func (l *session) play(ctx context.Context, s *Scenario, i int) (played Played, 
 	if err := stage.start(limited, n); err != nil {
 		return played, because(limited, err)
 	}
-	stage.began = time.Now() // the start of processes is no part of the story
 	verdict, err := run.Play(limited, stage)
 	if err != nil {
 		return played, because(limited, err)

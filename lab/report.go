@@ -50,6 +50,8 @@ type Watcher interface {
 	// Progress is what is being waited for, for people who look on; it is shown until the next call.
 	Progress(text string)
 	Verdict(p Played)
+	// Broken says that there will be no verdict, and nothing else.
+	Broken()
 	End(r Report)
 }
 
@@ -73,6 +75,9 @@ func (Silent) Progress(string) {}
 
 // Verdict shows nothing.
 func (Silent) Verdict(Played) {}
+
+// Broken shows nothing.
+func (Silent) Broken() {}
 
 // End shows nothing.
 func (Silent) End(Report) {}

@@ -40,6 +40,9 @@ func (s *Stage) record(host string, step Step) {
 	if s.over {
 		return
 	}
+	if len(s.events) == 0 {
+		s.began = time.Now() // what came before is not the story
+	}
 	e := Event{AtMS: millis(time.Since(s.began)), Host: host, Step: step}
 	s.events = append(s.events, e)
 	s.watcher.Event(e)

@@ -15,18 +15,17 @@ type Text struct {
 	// Color allows escape sequences for colours in Out.
 	Color bool
 
-	pending []Event // equal ones, not printed yet
-	lanes   int
-	shown   bool // a live line is there
+	pending []Event // of this run
+	shown   bool    // a live line is there
 }
 
 // Widths of the columns of a timeline, in characters.
 const (
 	timeWidth  = 11
 	laneWidth  = 12
-	didWidth   = 52
+	didWidth   = 46
 	proseWidth = 100
-	saidWidth  = 56
+	saidWidth  = 48
 )
 
 // The colours, by meaning.
@@ -94,35 +93,38 @@ func (t *Text) Run(p Played) {
 	t.printf("\n   %s  %s\n", t.paint(bold, string(p.Kind)), p.Title)
 }
 
-// Event prints it as soon as it is known that the next one differs.
+// Event keeps it until it is known what is the same by other hosts.
 func (t *Text) Event(e Event) {
-	if len(t.pending) > 0 && !same(t.pending[0], e) {
-		t.flush()
-	}
 	t.pending = append(t.pending, e)
+	if e.Host == "" {
+		t.live(e.Did)
+	} else {
+		t.live(e.Host + ": " + e.Did)
+	}
 }
 
+// flush prints the timeline.
 func (t *Text) flush() {
-	if len(t.pending) == 0 {
-		return
-	}
-	first, rest := t.pending[0], t.pending[1:]
-	t.pending = nil
-	at := fmt.Sprintf("%*.1f ms", timeWidth-3, first.AtMS)
-	if first.Host == "" {
-		for i, line := range wrap(first.Did, laneWidth+didWidth+saidWidth/2) {
-			if i > 0 {
-				at = strings.Repeat(" ", timeWidth)
+	blank := strings.Repeat(" ", timeWidth)
+	for _, m := range fold(t.pending) {
+		for _, e := range m.first {
+			at := t.paint(faint, fmt.Sprintf("%*.1f ms", timeWidth-3, e.AtMS))
+			if e.Host != "" {
+				t.line(at, e.Host, e.Step)
+				continue
 			}
-			t.printf("%s  %s\n", t.paint(faint, at), t.paint(faint, "· "+line))
+			for i, line := range wrap(e.Did, laneWidth+didWidth+saidWidth/2) {
+				if i > 0 {
+					at = blank
+				}
+				t.printf("%s  %s\n", at, t.paint(faint, [2]string{"· ", "  "}[min(i, 1)]+line))
+			}
 		}
-		return
+		if len(m.more) > 0 {
+			t.printf("%s  %s\n", blank, t.paint(faint, m.others()+": "+m.again()))
+		}
 	}
-	t.line(t.paint(faint, at), first.Host, first.Step)
-	if len(rest) > 0 {
-		who := lanesOf(rest)
-		t.printf("%s  %s\n", strings.Repeat(" ", timeWidth), t.paint(faint, who+": the same"))
-	}
+	t.pending = nil
 }
 
 // line prints a step in columns; what doesn't fit goes on below.
@@ -145,14 +147,24 @@ func (t *Text) line(at, host string, step Step) {
 }
 
 // Progress writes the live line.
-func (t *Text) Progress(text string) {
-	t.flush()
+func (t *Text) Progress(text string) { t.live(text) }
+
+// liveMax is how much of a text the live line shows, so that it is one line.
+const liveMax = 70
+
+func (t *Text) live(text string) {
 	if t.Live == nil {
 		return
 	}
-	fmt.Fprintf(t.Live, "\r\x1b[K   … %s", text)
+	if short := []rune(text); len(short) > liveMax {
+		text = string(short[:liveMax]) + "…"
+	}
+	fmt.Fprintf(t.Live, "\r\x1b[K   %s", text)
 	t.shown = true
 }
+
+// Broken prints what there is of the timeline.
+func (t *Text) Broken() { t.flush() }
 
 // Verdict prints what came of a run.
 func (t *Text) Verdict(p Played) {

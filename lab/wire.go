@@ -12,7 +12,8 @@ type order struct {
 	Call  int             `json:"call,omitempty"` // which call it is about
 	Do    string          `json:"do,omitempty"`   // begin this action
 	In    json.RawMessage `json:"in,omitempty"`
-	Go    bool            `json:"go,omitempty"` // go on from where the call is held
+	Go    bool            `json:"go,omitempty"`    // go on from where the call is held
+	Heard int             `json:"heard,omitempty"` // the step of that number is in the timeline
 }
 
 // setup tells a host who it is.
@@ -28,6 +29,7 @@ type notice struct {
 	Ready bool            `json:"ready,omitempty"`
 	Call  int             `json:"call,omitempty"`
 	Step  *Step           `json:"step,omitempty"` // for the timeline
+	Hear  int             `json:"hear,omitempty"` // the step's number, when the host waits until it was heard
 	Held  string          `json:"held,omitempty"` // the call waits here for its release
 	Done  bool            `json:"done,omitempty"` // the call has ended
 	Out   json.RawMessage `json:"out,omitempty"`

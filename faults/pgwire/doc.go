@@ -8,7 +8,8 @@
 // Query, Close, FunctionCall, CopyData, CopyDone, CopyFail. What sets a connection up does not (the startup
 // message, requests for encryption and for a cancel, passwords), nor does Terminate. The same calls over
 // prepared statements therefore give the same numbers in each run; a first call that prepares a statement has
-// more messages than a later one, so warm up before Arm.
+// more messages than a later one, so warm up before Arm. Look at what the driver adds by itself: pgxpool, for
+// one, pings a connection that was idle for a second (set ShouldPing in its configuration).
 //
 // A message is printed with its SQL: "7 Execute insert into orders…".
 //

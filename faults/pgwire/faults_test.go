@@ -3,8 +3,10 @@ package pgwire_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +19,10 @@ import (
 )
 
 // waitMax bounds each wait in these tests; a wait that gets there has failed.
-const waitMax = 30 * time.Second
+const waitMax = 2 * time.Minute
+
+// schemas counts the tests' schemas.
+var schemas atomic.Int64
 
 const insert = `insert into ran (what) values ($1)`
 
@@ -33,7 +38,9 @@ type bench struct {
 
 func setup(t *testing.T, cfg faults.Config) bench {
 	t.Helper()
-	url := testenv.Postgres(t).Database(t)
+	// A schema of its own: on a busy machine, a database takes seconds.
+	schema := fmt.Sprintf("wire%d", schemas.Add(1))
+	url := testenv.Postgres(t).URL() + "&search_path=" + schema
 	ignore := goleak.IgnoreCurrent()
 	proxy, through, err := pgwire.Start(url, cfg)
 	if err != nil {
@@ -46,18 +53,40 @@ func setup(t *testing.T, cfg faults.Config) bench {
 			t.Errorf("the proxy: %v", err)
 		}
 		for _, c := range []*pgx.Conn{b.conn, b.direct} {
-			_ = c.Close(ctx)
-			<-c.PgConn().CleanupDone()
+			if c != nil {
+				_ = c.Close(ctx)
+				<-c.PgConn().CleanupDone()
+			}
 		}
 		cancel()
 		goleak.VerifyNone(t, ignore)
 	})
 	b.direct = b.connect(url)
+	b.exec(b.direct, `create schema `+schema)
 	b.exec(b.direct, `create table ran (what text)`)
-	b.conn = b.connect(through)
-	b.exec(b.conn, insert, "warm")
-	b.exec(b.conn, `begin`)
-	b.exec(b.conn, `commit`)
+	b.conn = b.warm()
+	return b
+}
+
+// warm is a connection through the proxy whose statements are prepared.
+func (b bench) warm() *pgx.Conn {
+	b.t.Helper()
+	conn := b.connect(b.through)
+	b.exec(conn, insert, "warm")
+	return conn
+}
+
+// renew is the same with another connection: a fault has ended the first.
+func (b bench) renew() bench {
+	b.t.Helper()
+	_ = b.conn.Close(b.ctx)
+	<-b.conn.PgConn().CleanupDone()
+	b.proxy.Arm(nil)
+	b.conn = b.warm()
+	b.t.Cleanup(func() {
+		_ = b.conn.Close(b.ctx)
+		<-b.conn.PgConn().CleanupDone()
+	})
 	return b
 }
 
@@ -77,7 +106,7 @@ func (b bench) exec(conn *pgx.Conn, statement string, args ...any) {
 	}
 }
 
-// insertInto sends the insert through the proxy.
+// insert sends the insert through the proxy.
 func (b bench) insert(what string) error {
 	_, err := b.conn.Exec(b.ctx, insert, what)
 	return err
@@ -161,18 +190,20 @@ func TestPostgresTraceListsTheMessagesOfACall(t *testing.T) {
 }
 
 func TestPostgresLostRequestIsNotExecuted(t *testing.T) {
+	b := setup(t, faults.Config{})
 	for n := bind; n <= sync; n++ {
-		b := setup(t, faults.Config{})
+		b := b.renew()
+		what := fmt.Sprint(n)
 		b.proxy.Arm(faults.At(n, faults.RequestLost))
-		if err := b.insert("a"); err == nil {
+		if err := b.insert(what); err == nil {
 			t.Fatalf("message %d: its request was lost, and the client got an answer", n)
 		}
 		b.finished(b.strike())
-		if got := b.ran("a"); got != 0 {
+		if got := b.ran(what); got != 0 {
 			t.Fatalf("message %d: a lost request was executed %d times", n, got)
 		}
-		b.retry("a")
-		if got := b.ran("a"); got != 1 {
+		b.retry(what)
+		if got := b.ran(what); got != 1 {
 			t.Fatalf("message %d: after the retry there are %d", n, got)
 		}
 	}
@@ -209,8 +240,7 @@ func TestPostgresReplyLostBeforeTheSyncRollsBack(t *testing.T) {
 
 func TestPostgresCommitTakesEffectWithoutItsSync(t *testing.T) {
 	b := setup(t, faults.Config{})
-	mode := pgx.QueryExecModeExec // unnamed Parse, Bind, Describe, Execute, Sync
-	b.exec(b.conn, `begin`, mode)
+	b.exec(b.conn, `begin`)
 	b.exec(b.conn, insert, "a")
 	b.proxy.Arm(faults.Once(func(m faults.Message) bool {
 		return m.Name == "Execute" && m.Detail == "commit"
@@ -256,21 +286,23 @@ func TestPostgresDelayEndsByItself(t *testing.T) {
 }
 
 func TestPostgresZombieIsExecutedAfterTheRetry(t *testing.T) {
+	b := setup(t, faults.Config{})
 	for n := bind; n <= sync; n++ {
-		b := setup(t, faults.Config{})
+		b := b.renew()
+		what := fmt.Sprint(n)
 		b.proxy.Arm(faults.At(n, faults.Zombie))
-		if err := b.insert("a"); err == nil {
+		if err := b.insert(what); err == nil {
 			t.Fatalf("message %d: a zombie was answered", n)
 		}
-		b.retry("a")
-		if got := b.ran("a"); got != 1 {
+		b.retry(what)
+		if got := b.ran(what); got != 1 {
 			t.Fatalf("message %d: after the retry, before the zombie, there are %d", n, got)
 		}
 		s := b.strike()
 		<-s.Cut()
 		s.Release()
 		b.finished(s)
-		if got := b.ran("a"); got != 2 {
+		if got := b.ran(what); got != 2 {
 			t.Fatalf("message %d: after the zombie there are %d; it held %q, its answers were %q", n, got, s.Held(), s.Replies())
 		}
 		whole := []string{"Bind", "Describe", "Execute", "Sync", "Terminate"}

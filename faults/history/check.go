@@ -165,7 +165,7 @@ func save[In, Out any](h History[In, Out], cfg Config) (path string, forget func
 	if full, err := filepath.Abs(path); err == nil {
 		path = full
 	}
-	if err := errors.Join(Write(f, h), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(Write(f, h), f.Close()); err != nil {
 		return "", nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return path, func() error {

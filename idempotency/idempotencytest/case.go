@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // reporter is what a case needs of a *testing.T. Catch has another one, whose failures are noted only.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // arrivals is how many goroutines send the same request in the cases of Do.

@@ -21,7 +21,12 @@
 // Cases that sweep work on all that is in the database, and count it. While a test of the suite runs, nothing
 // else may work there: give each test a database of its own.
 //
-// What it does not prove: that the store's clock, and not the host's, decides an expiry, a window or the time
+// For runs that no test controls, several processes on one database say, there are models of one key to check
+// histories by, with package faults/history: [KeyModel] of a store's calls, which [Recorded] records and
+// [KeyWork] makes at random, and [DoModel] of Keys, which [RecordedDo] records. How many random runs it takes
+// until they show a fault, the tests of this package print: some need a hundred, and some show in none.
+//
+// What the suite does not prove: that the store's clock, and not the host's, decides an expiry, a window or the time
 // of a sweep, and from when that time counts, unless the store's clock can be moved ([Features].Advance); and
 // nothing about a store that is stopped, or a reply that is lost.
 //
@@ -35,5 +40,6 @@
 //   - letgo.go, steps.go, stepraces.go, dosteps.go: cases of work made of steps
 //   - window.go, sweep.go, sweepraces.go: cases of old keys
 //   - list.go, resolve.go, resolveraces.go, erase.go: cases of an idempotency.OperatorStore
+//   - keycall.go, keymodel.go, keywork.go: histories of stores; docall.go, domodel.go: of Keys
 //   - txn.go, tx.go, dotx.go, txraces.go, txwindow.go, txlate.go: cases with transactions
 package idempotencytest

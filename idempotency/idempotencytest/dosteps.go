@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // order is work of two steps that counts what it does: it reserves, and then it charges.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // asked is what one caller of a race got.

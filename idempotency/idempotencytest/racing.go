@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // sentTwice is a race of an attempt with itself, as when its first message is late and it is sent again.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // decides is a caller that resolves.

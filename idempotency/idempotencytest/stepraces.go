@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 )
 
 // saves is a caller that saves a step.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/faults/interleave"
+	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/txn"
 )
 

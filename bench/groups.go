@@ -11,6 +11,7 @@ func groups() []group {
 			Cases: slices.Concat(
 				gatewayCases,
 				gatewayMemoryCases,
+				peerCases,
 			),
 		},
 	}

@@ -77,14 +77,14 @@ func gatewayMemory(ctx context.Context, b *bench, requests int, body string) (fl
 	if err != nil {
 		return 0, err
 	}
-	most := memory{}
+	most := memoryUse{}
 	for round := range heldRounds {
 		held, err := holdAndLook(ctx, up, public, admin, fmt.Sprintf("round-%d", round), requests, body)
 		if err != nil {
 			return 0, err
 		}
 		b.progress("round %d of %d: %.0f bytes a request", round+1, heldRounds, (held.resident-idle.resident)/float64(requests))
-		most = memory{max(most.resident, held.resident), max(most.heap, held.heap), max(most.stacks, held.stacks)}
+		most = memoryUse{max(most.resident, held.resident), max(most.heap, held.heap), max(most.stacks, held.stacks)}
 	}
 	b.Note("%d in flight: resident %.1f MiB over %.1f MiB idle, of it heap in use %.1f, stacks %.1f MiB", requests,
 		most.resident/(1<<20), idle.resident/(1<<20), (most.heap-idle.heap)/(1<<20), (most.stacks-idle.stacks)/(1<<20))
@@ -92,7 +92,7 @@ func gatewayMemory(ctx context.Context, b *bench, requests int, body string) (fl
 }
 
 // holdAndLook sends the requests, looks when the upstream has all of them, and lets them end.
-func holdAndLook(ctx context.Context, up *holdingUpstream, public, admin, round string, requests int, body string) (memory, error) {
+func holdAndLook(ctx context.Context, up *holdingUpstream, public, admin, round string, requests int, body string) (memoryUse, error) {
 	up.reset(requests)
 	clients := make([]*client, 0, requests)
 	defer func() {
@@ -104,7 +104,7 @@ func holdAndLook(ctx context.Context, up *holdingUpstream, public, admin, round 
 	for i := range requests {
 		c, err := newClient(public)
 		if err != nil {
-			return memory{}, err
+			return memoryUse{}, err
 		}
 		clients = append(clients, c)
 		go func() {
@@ -120,11 +120,11 @@ func holdAndLook(ctx context.Context, up *holdingUpstream, public, admin, round 
 	select {
 	case <-up.all:
 	case err := <-sent:
-		return memory{}, fmt.Errorf("a request ended before it was let go: %w", err)
+		return memoryUse{}, fmt.Errorf("a request ended before it was let go: %w", err)
 	case <-timeout.C:
-		return memory{}, fmt.Errorf("after %v the upstream has %d of %d requests", heldMax, up.held.Load(), requests)
+		return memoryUse{}, fmt.Errorf("after %v the upstream has %d of %d requests", heldMax, up.held.Load(), requests)
 	case <-ctx.Done():
-		return memory{}, ctx.Err()
+		return memoryUse{}, ctx.Err()
 	}
 	m, err := scrape(ctx, admin)
 	close(up.free)
@@ -162,23 +162,23 @@ func (h *holdingUpstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// memory is in bytes.
-type memory struct{ resident, heap, stacks float64 }
+// memoryUse is in bytes.
+type memoryUse struct{ resident, heap, stacks float64 }
 
 // scrape reads the gateway's metrics.
-func scrape(ctx context.Context, admin string) (memory, error) {
+func scrape(ctx context.Context, admin string) (memoryUse, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", nil)
 	if err != nil {
-		return memory{}, err
+		return memoryUse{}, err
 	}
 	resp, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return memory{}, err
+		return memoryUse{}, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, scrapeBytes))
 	if err != nil {
-		return memory{}, err
+		return memoryUse{}, err
 	}
 	values := map[string]float64{}
 	for line := range strings.Lines(string(text)) {
@@ -187,9 +187,9 @@ func scrape(ctx context.Context, admin string) (memory, error) {
 			values[name] = n
 		}
 	}
-	m := memory{values["process_resident_memory_bytes"], values["go_memstats_heap_inuse_bytes"], values["go_memstats_stack_inuse_bytes"]}
+	m := memoryUse{values["process_resident_memory_bytes"], values["go_memstats_heap_inuse_bytes"], values["go_memstats_stack_inuse_bytes"]}
 	if m.resident == 0 {
-		return memory{}, errors.New("this system does not tell how much memory a process has")
+		return memoryUse{}, errors.New("this system does not tell how much memory a process has")
 	}
 	return m, nil
 }

@@ -3,227 +3,32 @@
 package testenv
 
 import (
-	"context"
-	"fmt"
-	"net/url"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/fiftyhosts/fifty/faults/pgserver"
 )
 
-// adminMax bounds one statement that makes or drops a database.
-const adminMax = time.Minute
-
 // A Server is a Postgres server that belongs to this test process.
-//
-// [Server.Database], [Server.URL] and [Server.Log] are safe for concurrent use.
-// The others change the server's state: they are for the test that owns it, to
-// be called from that test's goroutine, and fail it when they can't do what they
-// say.
-type Server struct {
-	kept     *kept
-	programs postgresPrograms
-	owner    owner
-	settings []string
-	password string
-	port     int
-	pid      int
-	paused   bool
+type Server = pgserver.Server
 
-	tb       testing.TB // the owner of a private server, nil for the shared one
-	sequence atomic.Int64
-}
-
-// shared is the one server of this test binary.
-var shared = sync.OnceValues(func() (*Server, error) { return launch(nil) })
-
-// Postgres returns the server that all tests of this test binary share. It
-// starts at the first call and ends with the process. Tests keep apart by a
-// [Server.Database] each. It is safe for concurrent use.
-//
-// Where Postgres is missing, the test fails with a message that says what to
-// install.
+// Postgres is [pgserver.Shared], for a test that says so in its name (see [Variable]).
 func Postgres(tb testing.TB) *Server {
 	tb.Helper()
 	mayUse(tb, "Postgres")
-	server, err := shared()
-	if err != nil {
-		tb.Fatalf("testenv: the shared Postgres server: %v", err)
-	}
-	return server
+	return pgserver.Shared(tb)
 }
 
-// NewPostgres returns a server for this test alone, which may kill, stop and
-// pause it. It ends with the test, which also fails when the server then can't be
-// removed. When the test has failed, the end of the server's log is printed.
-//
-// Each setting is a line of postgresql.conf, such as "wal_level=logical"; it goes
-// before the usual ones, which are Postgres's defaults with 200 connections.
+// NewPostgres is [pgserver.New], for a test that says so in its name.
 func NewPostgres(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	mayUse(tb, "Postgres")
-	server, err := launch(settings)
-	if err != nil {
-		tb.Fatalf("testenv: a Postgres server: %v", err)
-	}
-	server.tb = tb
-	tb.Cleanup(func() {
-		if tb.Failed() {
-			tb.Logf("testenv: the end of the Postgres server's log:\n%s", server.kept.tail())
-		}
-		if err := server.kept.close(); err != nil {
-			tb.Errorf("testenv: end the Postgres server: %v", err)
-		}
-	})
-	return server
+	return pgserver.New(tb, settings...)
 }
 
-// URL is the address of the server's own database postgres, as superuser.
-func (s *Server) URL() string { return s.databaseURL("postgres") }
-
-func (s *Server) databaseURL(database string) string {
-	u := url.URL{
-		Scheme:   "postgres",
-		User:     url.UserPassword(superuser, s.password),
-		Host:     "127.0.0.1:" + strconv.Itoa(s.port),
-		Path:     "/" + database,
-		RawQuery: "sslmode=disable",
-	}
-	return u.String()
-}
-
-// Addr is where the server listens, as host:port.
-func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
-
-// Log is all that the server has written to its log.
-func (s *Server) Log() string {
-	log, err := os.ReadFile(s.kept.folder + "/log")
-	if err != nil {
-		return ""
-	}
-	return string(log)
-}
-
-// Database makes an empty database of its own for the test and returns its URL,
-// as superuser. On the shared server it is dropped after the test, together with
-// the connections that are still open.
-func (s *Server) Database(tb testing.TB) string {
+// NewSkewedPostgres is [pgserver.NewSkewed], for a test that says so in its name.
+func NewSkewedPostgres(tb testing.TB, skew time.Duration, settings ...string) *Server {
 	tb.Helper()
-	name := databaseName(s.sequence.Add(1), tb.Name())
-	// template0 has no connections, which would make the copy fail.
-	if err := s.admin("CREATE DATABASE " + name + " TEMPLATE template0"); err != nil {
-		tb.Fatalf("testenv: make a database: %v", err)
-	}
-	if s.tb == nil {
-		tb.Cleanup(func() {
-			if err := s.admin("DROP DATABASE " + name + " WITH (FORCE)"); err != nil {
-				tb.Errorf("testenv: drop a database: %v", err)
-			}
-		})
-	}
-	return s.databaseURL(name)
-}
-
-var notPlain = regexp.MustCompile(`[^a-z0-9]+`)
-
-// databaseName tells a person who reads the log which test it was.
-func databaseName(sequence int64, test string) string {
-	plain := notPlain.ReplaceAllString(strings.ToLower(test), "_")
-	return fmt.Sprintf("t%d_%.40s", sequence, plain)
-}
-
-// admin runs one statement as superuser, on a context of its own: a test's is
-// cancelled before its cleanup.
-func (s *Server) admin(statement string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), adminMax)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.URL())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, statement)
-	return err
-}
-
-// Kill ends the server as a crash does: all its processes by SIGKILL, at once.
-// It returns when none is left.
-func (s *Server) Kill() {
-	s.own("kill").Helper()
-	s.do("kill")
-	s.paused, s.pid = false, 0
-}
-
-// Stop ends the server in the orderly way: open transactions are rolled back,
-// connections closed, and the next start needs no recovery.
-func (s *Server) Stop() {
-	s.own("stop").Helper()
-	s.notPaused("stop")
-	s.do("stop")
-	s.pid = 0
-}
-
-// Start starts a server that was killed or stopped, at the same address. It
-// returns when recovery is over and connections are taken.
-func (s *Server) Start() {
-	s.own("start").Helper()
-	if err := s.start(); err != nil {
-		s.tb.Fatalf("testenv: start the Postgres server: %v", err)
-	}
-}
-
-// Restart stops the server, if it runs, and starts it again.
-func (s *Server) Restart() {
-	s.own("restart").Helper()
-	s.Stop()
-	s.Start()
-}
-
-// Pause freezes all processes of the server, as a host that stops without dying:
-// connections stay open and get no answer. It returns when none is running any
-// more.
-func (s *Server) Pause() {
-	s.own("pause").Helper()
-	s.do("pause")
-	s.paused = true
-}
-
-// Resume lets a paused server go on.
-func (s *Server) Resume() {
-	s.own("resume").Helper()
-	s.do("resume")
-	s.paused = false
-}
-
-// PID is the server's main process, 0 while it is down.
-func (s *Server) PID() int { return s.pid }
-
-// own returns the test that owns the server. The shared one has many, and none
-// of them may break it for the others.
-func (s *Server) own(what string) testing.TB {
-	if s.tb == nil {
-		panic("testenv: the shared Postgres server can't " + what + "; use NewPostgres")
-	}
-	return s.tb
-}
-
-func (s *Server) notPaused(what string) {
-	s.tb.Helper()
-	if s.paused {
-		s.tb.Fatalf("testenv: a paused server can't %s: Resume or Kill it first", what)
-	}
-}
-
-func (s *Server) do(what string) {
-	s.tb.Helper()
-	if _, err := s.kept.ask(request{Do: what}); err != nil {
-		s.tb.Fatalf("testenv: %s the Postgres server: %v", what, err)
-	}
+	mayUse(tb, "Postgres")
+	return pgserver.NewSkewed(tb, skew, settings...)
 }

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/fiftyhosts/fifty/internal/testenv"
+	"github.com/fiftyhosts/fifty/faults/pgserver"
 )
 
 func main() {
-	folder, err := testenv.FindPostgres()
+	folder, err := pgserver.Find()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 
 const (
 	// keeperVariable in the environment makes a test binary a keeper.
-	keeperVariable = "FIFTY_TESTENV_KEEPER"
+	keeperVariable = "FIFTY_PGSERVER_KEEPER"
 
 	runMax       = 2 * time.Minute        // a helper program such as initdb
 	stopMax      = 30 * time.Second       // an orderly shutdown
@@ -32,6 +32,7 @@ const (
 type command struct {
 	Path  string
 	Args  []string
+	Env   []string // beside the usual
 	Owner owner
 }
 
@@ -121,7 +122,7 @@ func newKeeper() (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp(parent, "fifty-testenv-")
+	folder, err := os.MkdirTemp(parent, "fifty-pgserver-")
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +147,7 @@ func (k *keeper) do(r request) error {
 	case "stop":
 		return k.stop()
 	case "kill":
-		return k.signalAll(syscall.SIGKILL, func(p process) bool { return p.ended() })
+		return k.kill()
 	case "pause":
 		return k.signalAll(syscall.SIGSTOP, func(p process) bool { return p.ended() || p.stopped() })
 	case "resume":
@@ -161,7 +162,7 @@ func (k *keeper) do(r request) error {
 func (k *keeper) prepare(c command) *exec.Cmd {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = k.folder
-	cmd.Env = cleanEnvironment()
+	cmd.Env = append(cleanEnvironment(), c.Env...)
 	cmd.Stdout, cmd.Stderr = k.log, k.log
 	cmd.SysProcAttr = childAttributes()
 	cmd.SysProcAttr.Credential = c.Owner.credential()
@@ -252,9 +253,18 @@ func (k *keeper) signalAll(sig syscall.Signal, done func(process) bool) error {
 	return fmt.Errorf("processes did not obey %v within %v", sig, signalMax)
 }
 
+// kill ends the server with all its processes, as a crash does.
+func (k *keeper) kill() error {
+	err := k.signalAll(syscall.SIGKILL, func(p process) bool { return p.ended() })
+	if k.server != nil {
+		removeFaketimeMemory(k.server.Process.Pid)
+	}
+	return err
+}
+
 // end kills what runs and removes the folder. Both are bounded.
 func (k *keeper) end() {
-	_ = k.signalAll(syscall.SIGKILL, func(p process) bool { return p.ended() })
+	_ = k.kill()
 	removeSharedMemory(k.folder)
 	ticker := time.NewTicker(removeEvery)
 	defer ticker.Stop()

@@ -1,4 +1,4 @@
-package testenv
+package pgserver
 
 import (
 	"bufio"
@@ -22,6 +22,9 @@ func (p process) stopped() bool { return p.state == 'T' }
 // adoptOrphans does nothing: macOS has no such thing. A Postgres backend whose
 // server died ends by itself.
 func adoptOrphans() error { return nil }
+
+// removeFaketimeMemory does nothing: here such memory has no name in a folder.
+func removeFaketimeMemory(int) {}
 
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 

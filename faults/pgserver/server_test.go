@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 func TestKilledServerIsDownAndThenHasWhatWasCommitted(t *testing.T) {
 	t.Parallel()
-	server := NewPostgres(t)
+	server := New(t)
 	url := server.Database(t)
 	before := connect(t, url)
 	exec1(t, before, "CREATE TABLE charge (id int)")
@@ -43,7 +43,7 @@ func TestKilledServerIsDownAndThenHasWhatWasCommitted(t *testing.T) {
 
 func TestStoppedServerNeedsNoRecovery(t *testing.T) {
 	t.Parallel()
-	server := NewPostgres(t)
+	server := New(t)
 	url := server.Database(t)
 	exec1(t, connect(t, url), "CREATE TABLE charge (id int)")
 	server.Restart()
@@ -57,7 +57,7 @@ func TestStoppedServerNeedsNoRecovery(t *testing.T) {
 
 func TestServerCanBeKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	server := NewPostgres(t)
+	server := New(t)
 	addr := server.Addr()
 	for range 2 {
 		server.Kill()
@@ -77,7 +77,7 @@ func TestServerCanBeKilledAgainAndAgain(t *testing.T) {
 // TestPausedServerFreezesAsAWholeAndGoesOn asks each process of the server.
 func TestPausedServerFreezesAsAWholeAndGoesOn(t *testing.T) {
 	t.Parallel()
-	server := NewPostgres(t)
+	server := New(t)
 	conn := connect(t, server.Database(t))
 	server.Pause()
 	for _, p := range serverProcesses(t, server) {
@@ -116,7 +116,7 @@ func TestPausedServerFreezesAsAWholeAndGoesOn(t *testing.T) {
 
 func TestPausedServerCanBeKilled(t *testing.T) {
 	t.Parallel()
-	server := NewPostgres(t)
+	server := New(t)
 	server.Pause()
 	server.Kill()
 	server.Start()
@@ -126,7 +126,7 @@ func TestPausedServerCanBeKilled(t *testing.T) {
 func TestPausedServerSaysThatItCanNotStop(t *testing.T) {
 	t.Parallel()
 	r := record(t, func(tb testing.TB) {
-		server := NewPostgres(tb)
+		server := New(tb)
 		server.Pause()
 		server.Stop()
 	})
@@ -159,7 +159,7 @@ func serverProcesses(t *testing.T, server *Server) []process {
 
 func TestSettingsReachTheServer(t *testing.T) {
 	t.Parallel()
-	server := NewPostgres(t, "wal_level=logical", "max_connections=40")
+	server := New(t, "wal_level=logical", "max_connections=40")
 	conn := connect(t, server.URL())
 	for setting, want := range map[string]string{
 		"wal_level": "logical", "max_connections": "40", "fsync": "on", "synchronous_commit": "on",
@@ -177,7 +177,7 @@ func TestSettingsReachTheServer(t *testing.T) {
 
 func TestBadSettingFailsWithTheServersOwnWords(t *testing.T) {
 	t.Parallel()
-	r := record(t, func(tb testing.TB) { NewPostgres(tb, "wal_level=nonsense") })
+	r := record(t, func(tb testing.TB) { New(tb, "wal_level=nonsense") })
 	if !strings.Contains(r.failure, "did not start") || !strings.Contains(r.failure, "nonsense") {
 		t.Errorf("the failure was %q", r.failure)
 	}
@@ -190,7 +190,7 @@ func TestTakenPortLeadsToTheNextOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() })
-	server := NewPostgres(t)
+	server := New(t)
 	server.Stop()
 	ports := []int{taken.Addr().(*net.TCPAddr).Port, server.port}
 	err = server.startOnOneOf(func() (int, error) {
@@ -213,7 +213,7 @@ func TestManyServersStartAtOnceWithoutACache(t *testing.T) {
 	servers := make(chan *Server, 3)
 	for range cap(servers) {
 		all.Go(func() {
-			server, err := launch(nil)
+			server, err := launch(options{})
 			if err != nil {
 				t.Error(err)
 				return
@@ -231,7 +231,7 @@ func TestManyServersStartAtOnceWithoutACache(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	programs, err := findPostgres(postgresPlaces)
+	programs, err := find(usualPlaces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestManyServersStartAtOnceWithoutACache(t *testing.T) {
 func TestBrokenTemplateIsThrownAway(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())
-	programs, err := findPostgres(postgresPlaces)
+	programs, err := find(usualPlaces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,10 +267,10 @@ func TestBrokenTemplateIsThrownAway(t *testing.T) {
 	if err := os.WriteFile(broken+"/password", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := launch(nil); err == nil {
+	if _, err := launch(options{}); err == nil {
 		t.Fatal("a server started from an empty folder")
 	}
-	server, err := launch(nil)
+	server, err := launch(options{})
 	if err != nil {
 		t.Fatalf("the second start: %v", err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"encoding/json"

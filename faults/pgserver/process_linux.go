@@ -1,4 +1,4 @@
-package testenv
+package pgserver
 
 import (
 	"fmt"
@@ -24,6 +24,14 @@ func (p process) stopped() bool { return p.state == 'T' || p.state == 't' }
 // first.
 func adoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// removeFaketimeMemory removes the shared memory and the semaphore that libfaketime makes for a program, and
+// leaves behind when it is killed.
+func removeFaketimeMemory(pid int) {
+	for _, name := range []string{"faketime_shm_", "sem.faketime_sem_"} {
+		_ = os.Remove("/dev/shm/" + name + strconv.Itoa(pid))
+	}
 }
 
 // childAttributes lets a child end at once (for Postgres, SIGQUIT is an

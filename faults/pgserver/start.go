@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"errors"
@@ -29,8 +29,8 @@ const (
 var errPortTaken = errors.New("the port is taken")
 
 // launch makes a server with a keeper of its own and starts it.
-func launch(settings []string) (*Server, error) {
-	programs, err := findPostgres(postgresPlaces)
+func launch(with options) (*Server, error) {
+	programs, err := find(usualPlaces)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func launch(settings []string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{kept: k, programs: programs, owner: who, settings: settings}
+	s := &Server{kept: k, programs: programs, owner: who, with: with}
 	if err := s.fillAndStart(); err != nil {
 		return nil, errors.Join(err, k.close())
 	}
@@ -60,7 +60,7 @@ func (s *Server) fillAndStart() error {
 	}
 	s.password = string(password)
 	err = s.startOnOneOf(freePort)
-	if err != nil && len(s.settings) == 0 {
+	if err != nil && len(s.with.settings) == 0 && s.with.clock == nil {
 		from.forget()
 	}
 	return err
@@ -98,10 +98,14 @@ func freePort() (int, error) {
 func (s *Server) start() error {
 	logged := len(s.Log())
 	args := []string{"-D", dataFolder(s.kept.folder), "-p", strconv.Itoa(s.port)}
-	for _, setting := range s.settings {
+	for _, setting := range s.with.settings {
 		args = append(args, "-c", setting)
 	}
-	pid, err := s.kept.ask(request{Do: "start", Command: command{Path: s.programs.server(), Args: args, Owner: s.owner}})
+	env, err := s.with.clock.set(s.kept.folder, s.owner)
+	if err != nil {
+		return err
+	}
+	pid, err := s.kept.ask(request{Do: "start", Command: command{Path: s.programs.server(), Args: args, Env: env, Owner: s.owner}})
 	if err != nil {
 		return err
 	}
@@ -111,7 +115,7 @@ func (s *Server) start() error {
 		// The file may be that of the server before a kill: its pid tells.
 		if file, err := readPostmasterPID(dataFolder(s.kept.folder)); err == nil && file.pid == pid && file.ready {
 			s.pid = pid
-			return nil
+			return s.checkClock()
 		}
 		running, err := s.kept.ask(request{Do: "state"})
 		if err != nil {

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 
 // childVariable makes this test binary a child that uses servers and then ends
 // in the way that the variable says.
-const childVariable = "FIFTY_TESTENV_TEST_CHILD"
+const childVariable = "FIFTY_PGSERVER_TEST_CHILD"
 
 // started is what the child tells before it ends.
 type started struct {
@@ -44,7 +44,7 @@ func (*childTB) Fatalf(format string, args ...any) {
 // child starts a shared and a paused private server, says so, and ends.
 func child(how string) {
 	tb := &childTB{}
-	servers := []*Server{Postgres(tb), NewPostgres(tb)}
+	servers := []*Server{Shared(tb), New(tb)}
 	servers[0].Database(tb)
 	servers[1].Pause()
 	var told started
@@ -156,7 +156,7 @@ func TestPrivateServerEndsWithItsTest(t *testing.T) {
 	t.Parallel()
 	var told started
 	t.Run("user", func(t *testing.T) {
-		server := NewPostgres(t)
+		server := New(t)
 		told = started{
 			Folders: []string{server.kept.folder}, Addrs: []string{server.Addr()},
 			PIDs: []int{server.pid, server.kept.process.Process.Pid},

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"crypto/rand"
@@ -36,23 +36,23 @@ lc_messages = 'C'
 log_line_prefix = '%m [%p] %d '
 `
 
-func dataFolder(folder string) string     { return filepath.Join(folder, "data") }
-func passwordFile(folder string) string   { return filepath.Join(folder, "password") }
-func (p postgresPrograms) initdb() string { return filepath.Join(p.folder, "initdb") }
-func (p postgresPrograms) server() string { return filepath.Join(p.folder, "postgres") }
+func dataFolder(folder string) string   { return filepath.Join(folder, "data") }
+func passwordFile(folder string) string { return filepath.Join(folder, "password") }
+func (p installation) initdb() string   { return filepath.Join(p.folder, "initdb") }
+func (p installation) server() string   { return filepath.Join(p.folder, "postgres") }
 
 // A template is what initdb made, kept in the user's cache folder: initdb takes
 // a second of processor time, a copy a tenth. An empty path means no cache.
 type template string
 
 // templateFor depends on all that the content depends on.
-func templateFor(p postgresPrograms, who owner) template {
+func templateFor(p installation, who owner) template {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "" // no home folder: do without
 	}
 	inputs := strings.Join(append(initdbArguments("", ""), p.folder, p.version, serverSettings, fmt.Sprint(who)), "\x00")
-	return template(filepath.Join(cache, "fifty", "testenv", fmt.Sprintf("postgres-%d-%08x",
+	return template(filepath.Join(cache, "fifty", "pgserver", fmt.Sprintf("postgres-%d-%08x",
 		p.major(), crc32.ChecksumIEEE([]byte(inputs)))))
 }
 
@@ -71,7 +71,7 @@ func initdbArguments(data, password string) []string {
 
 // fill makes the data folder and the password file below k's folder, by a copy
 // of the template or, when there is none yet, by initdb.
-func (t template) fill(k *kept, p postgresPrograms, who owner) error {
+func (t template) fill(k *kept, p installation, who owner) error {
 	if t != "" {
 		err := errors.Join(copyTree(string(t)+"/data", dataFolder(k.folder), who),
 			copyTree(string(t)+"/password", passwordFile(k.folder), who))
@@ -93,7 +93,7 @@ func (t template) fill(k *kept, p postgresPrograms, who owner) error {
 	return nil
 }
 
-func initdb(k *kept, p postgresPrograms, who owner) error {
+func initdb(k *kept, p installation, who owner) error {
 	password := passwordFile(k.folder)
 	if err := os.WriteFile(password, []byte(rand.Text()), 0o600); err != nil {
 		return err

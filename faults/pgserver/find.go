@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package testenv
+package pgserver
 
 import (
 	"cmp"
@@ -15,15 +15,15 @@ import (
 	"strings"
 )
 
-// PostgresVariable names a folder that holds initdb and postgres, which is then
+// BinVariable names a folder that holds initdb and postgres, which is then
 // the only one looked at.
-const PostgresVariable = "FIFTY_POSTGRES_BIN"
+const BinVariable = "FIFTY_POSTGRES_BIN"
 
-// postgresOldest is the first version with all that the tests use.
-const postgresOldest = 14
+// oldest is the first version that has all that is used here.
+const oldest = 14
 
-// postgresPlaces are where packages put the programs outside of PATH.
-var postgresPlaces = []string{
+// usualPlaces are where packages put the programs outside of PATH.
+var usualPlaces = []string{
 	"/usr/lib/postgresql/*/bin",   // Debian, Ubuntu
 	"/usr/pgsql-*/bin",            // postgresql.org's packages for Fedora, Red Hat
 	"/usr/libexec/postgresql*",    // Alpine
@@ -33,55 +33,54 @@ var postgresPlaces = []string{
 	"/usr/local/pgsql/bin",
 }
 
-// ErrNoPostgres is returned when Postgres's programs are not found. Its message
+// ErrNotFound is returned when Postgres's programs are not found. Its message
 // says what to install.
-var ErrNoPostgres = errors.New("these tests need Postgres's own programs (initdb, postgres), and they were not found")
+var ErrNotFound = errors.New("a Postgres server to start needs Postgres's own programs (initdb, postgres), and they were not found")
 
-const postgresHelp = `
-  Debian, Ubuntu:  apt-get install postgresql   (make test does it, as root or with sudo)
+const help = `
+  Debian, Ubuntu:  apt-get install postgresql
   Fedora:          dnf install postgresql-server
   Alpine:          apk add postgresql
   macOS:           brew install postgresql@17
-  or set ` + PostgresVariable + ` to the folder that holds them.
-No server needs to be set up or running: the tests start their own.
-make check runs the tests that need no server.`
+  or set ` + BinVariable + ` to the folder that holds them.
+No server needs to be set up or running: each test binary starts its own.`
 
-// postgresPrograms are the programs of one installed version.
-type postgresPrograms struct {
+// An installation is the programs of one version.
+type installation struct {
 	folder  string
 	version string // as postgres --version prints it
 }
 
-// FindPostgres returns the folder of Postgres's programs: that named by
+// Find returns the folder of Postgres's programs: that named by
 // FIFTY_POSTGRES_BIN, else that of the initdb in PATH, else the newest version
-// in the usual places. The error wraps [ErrNoPostgres] when there is none.
-func FindPostgres() (folder string, err error) {
-	found, err := findPostgres(postgresPlaces)
+// in the usual places. The error wraps [ErrNotFound] when there is none.
+func Find() (folder string, err error) {
+	found, err := find(usualPlaces)
 	return found.folder, err
 }
 
-func findPostgres(places []string) (postgresPrograms, error) {
-	if folder := os.Getenv(PostgresVariable); folder != "" {
-		found, err := tryPostgres(folder)
+func find(places []string) (installation, error) {
+	if folder := os.Getenv(BinVariable); folder != "" {
+		found, err := tryFolder(folder)
 		if err != nil {
-			return postgresPrograms{}, fmt.Errorf("%s: %w", PostgresVariable, err)
+			return installation{}, fmt.Errorf("%s: %w", BinVariable, err)
 		}
 		return found, nil
 	}
 	var reasons []string
-	for _, folder := range postgresFolders(places) {
-		found, err := tryPostgres(folder)
+	for _, folder := range folders(places) {
+		found, err := tryFolder(folder)
 		if err == nil {
 			return found, nil
 		}
 		reasons = append(reasons, fmt.Sprintf("\n  (%v)", err))
 	}
-	return postgresPrograms{}, fmt.Errorf("%w in PATH or in %s.%s%s", ErrNoPostgres,
-		strings.Join(places, ", "), strings.Join(reasons, ""), postgresHelp)
+	return installation{}, fmt.Errorf("%w in PATH or in %s.%s%s", ErrNotFound,
+		strings.Join(places, ", "), strings.Join(reasons, ""), help)
 }
 
-// postgresFolders lists where to look, best first.
-func postgresFolders(places []string) []string {
+// folders lists where to look, best first.
+func folders(places []string) []string {
 	var folders []string
 	for _, place := range places {
 		matches, err := filepath.Glob(place)
@@ -117,7 +116,7 @@ func pathVersion(path string) int {
 }
 
 // major is 15 in "postgres (PostgreSQL) 15.13 (Debian 15.13-0+deb12u1)", or 0.
-func (p postgresPrograms) major() int {
+func (p installation) major() int {
 	version, err := strconv.Atoi(digits.FindString(p.version))
 	if err != nil {
 		return 0
@@ -125,19 +124,19 @@ func (p postgresPrograms) major() int {
 	return version
 }
 
-func tryPostgres(folder string) (postgresPrograms, error) {
+func tryFolder(folder string) (installation, error) {
 	for _, program := range []string{"initdb", "postgres"} {
 		if _, err := exec.LookPath(filepath.Join(folder, program)); err != nil {
-			return postgresPrograms{}, fmt.Errorf("no %s in %s", program, folder)
+			return installation{}, fmt.Errorf("no %s in %s", program, folder)
 		}
 	}
 	out, err := exec.Command(filepath.Join(folder, "postgres"), "--version").Output()
 	if err != nil {
-		return postgresPrograms{}, fmt.Errorf("%s/postgres --version: %w", folder, err)
+		return installation{}, fmt.Errorf("%s/postgres --version: %w", folder, err)
 	}
-	found := postgresPrograms{folder: folder, version: strings.TrimSpace(string(out))}
-	if found.major() < postgresOldest {
-		return postgresPrograms{}, fmt.Errorf("%s has %s, and the tests need version %d or newer", folder, found.version, postgresOldest)
+	found := installation{folder: folder, version: strings.TrimSpace(string(out))}
+	if found.major() < oldest {
+		return installation{}, fmt.Errorf("%s has %s, and version %d or newer is needed", folder, found.version, oldest)
 	}
 	return found, nil
 }

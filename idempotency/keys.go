@@ -156,6 +156,7 @@ type Keys struct {
 	abandoned  sync.Map      // the IDs of the attempts that are cleaned up
 	flights    flights
 	firsts     firsts
+	lately     *lately // nil when the store's claims are as cheap as a read
 }
 
 // New makes a Keys over a store. It panics when cfg is not valid: see Config.Validate.
@@ -166,7 +167,7 @@ func New(store Store, cfg Config) *Keys {
 	if store == nil {
 		panic(&fifty.InvalidError{Field: "store", Problem: "is nil"})
 	}
-	return &Keys{store: store, cfg: cfg.withDefaults(), abandoning: make(chan struct{}, abandonMax)}
+	return &Keys{store: store, cfg: cfg.withDefaults(), abandoning: make(chan struct{}, abandonMax), lately: latelyOf(store)}
 }
 
 // Do runs fn for the first arrival of req and gives every arrival the same answer. fn never starts twice
@@ -198,6 +199,9 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, e
 		return Result{}, err
 	}
 	k.spot(ctx, a.Request)
+	if rec, ok := k.answered(ctx, a.Request); ok {
+		return k.duplicate(ctx, a.Request, rec)
+	}
 	o := &owner{asking: asking{attempts: [1]Attempt{a}}}
 	req := &o.asking.attempts[0].Request
 	claimed, err := k.await(ctx, *req, func(ctx context.Context) (Claimed, error) {

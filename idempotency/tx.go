@@ -48,6 +48,9 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 		return Result{}, err
 	}
 	k.spot(ctx, req)
+	if rec, ok := k.answered(ctx, req); ok {
+		return k.duplicate(ctx, req, rec)
+	}
 	began := wall.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
 	claimed, err := k.await(ctx, req, func(ctx context.Context) (Claimed, error) {

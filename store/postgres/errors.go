@@ -33,6 +33,7 @@ const (
 	noSchema             = "3F000"
 	noTable              = "42P01"
 	noColumn             = "42703"
+	floorRose            = "22012" // division by zero, which only aboveSQL is for
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
 	statementUnknown     = "40003"
@@ -107,6 +108,8 @@ func classIn(ctx context.Context, p phase, err error) txn.Class {
 		switch class := classOf(state); {
 		case class == txn.Unknown && p != committing:
 			return txn.Retryable // lost before anything could be committed
+		case state == floorRose:
+			return txn.Retryable // rolled back, as by a serialization failure
 		default:
 			return class
 		}
@@ -181,7 +184,9 @@ func isState(err error, states ...string) bool {
 }
 
 // isLostRace says that a statement was rolled back because of a neighbour, and may run again.
-func isLostRace(err error) bool { return isState(err, serializationFailure, deadlockDetected) }
+func isLostRace(err error) bool {
+	return isState(err, serializationFailure, deadlockDetected, floorRose)
+}
 
 // lostWithin marks an error that a function got because its transaction's connection was lost: nothing was
 // committed. Any other error, and one whose meaning is known already, is left as it is.

@@ -56,8 +56,8 @@ func (s *Store[Tx]) Text(name string) string {
 func (sql *Statements) all() []*statement {
 	return []*statement{
 		&sql.claimInsert, &sql.claimLook, &sql.claimTake, &sql.claimTxInsert, &sql.claimTxLook, &sql.claimTxTake,
-		&sql.renew, &sql.complete, &sql.find, &sql.saveStep, &sql.tidyEnter, &sql.sweep, &sql.list, &sql.audit, &sql.erase,
-		&sql.resolveLock, &sql.resolve, &sql.enterKey, &sql.answer, &sql.answerOver,
+		&sql.renew, &sql.complete, &sql.find, &sql.answerFind, &sql.saveStep, &sql.tidyEnter, &sql.sweep, &sql.list, &sql.audit, &sql.erase,
+		&sql.resolveLock, &sql.resolve, &sql.enterKey, &sql.enterLook, &sql.answer, &sql.answerOver,
 		&sql.claimSavepoint, &sql.claimUndo, &sql.claimRelease, &sql.undo,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/internal/testenv"
@@ -26,6 +27,16 @@ func (b bundle) freed(tb testing.TB, key string, token int64) {
 	b.age(tb, key, "2 days")
 }
 
+// buried leaves a tombstone that had the token, and whose time is over.
+func (b bundle) buried(tb testing.TB, key string, token int64) {
+	tb.Helper()
+	if err := complete(tb, b.Keys(), lateDone(claim(tb, b.Keys(), attempt(key)))); err != nil {
+		tb.Fatal(err)
+	}
+	b.exec(tb, `update fifty.keys set token = $2, state = 5, buried = changed where key = $1`, key, token)
+	b.age(tb, key, "40 days")
+}
+
 func (b bundle) sweep(tb testing.TB) int {
 	tb.Helper()
 	n, err := b.Keys().Sweep(tb.Context(), day, 30*day, 10)
@@ -38,10 +49,11 @@ func (b bundle) sweep(tb testing.TB) int {
 // A claim's snapshot is from before the sweep, and the key is gone when the claim comes to it.
 func TestPostgresTokenGrowsAlthoughItsRecordWasRemovedUnderTheClaim(t *testing.T) {
 	t.Parallel()
-	pause := []change{{"claim.insert", "case when pg_try", "case when " + paused + " and pg_try"}}
+	pause := []change{{"claim.insert", "where pg_try", "where " + paused + " and pg_try"}}
 	early := append([]change{
 		{"claim.insert", `(select last_value from "fifty".token_floor) + 1`, "floor + 1"},
-		{"claim.insert", "\nwhere case", "\nfrom (select last_value as floor from \"fifty\".token_floor offset 0) f\nwhere case"},
+		{"claim.insert", "\nwhere pg_try", "\nfrom (select last_value as floor from \"fifty\".token_floor offset 0) f\nwhere pg_try"},
+		above("claim.insert"),
 	}, pause...)
 	token := func(changes []change) int64 {
 		b := setup(t)
@@ -66,26 +78,46 @@ func TestPostgresTokenGrowsAlthoughItsRecordWasRemovedUnderTheClaim(t *testing.T
 		t.Errorf("token %d after 7", got)
 	}
 	if got := token(early); got > 7 {
-		t.Errorf("a floor that is read before the lock goes unnoticed: token %d", got)
+		t.Errorf("a floor that is read before the removal alone goes unnoticed: token %d", got)
 	}
 }
 
-// A claim has read the floor and not yet come to the index.
-func TestPostgresSweepLeavesAKeyThatIsJustBeingClaimed(t *testing.T) {
+// above drops the condition that the token of a new row is higher than the floor when the row is there.
+func above(statement string) change {
+	return change{statement, `k.token > (select last_value from "fifty".token_floor where k.token > 0)`, "k.token > 0"}
+}
+
+// insertsPaused is the lock at which pauseInserts holds.
+const insertsPaused = 4712
+
+// waiting says that somebody waits for an advisory lock.
+const waiting = `select count(*) > 0 from pg_locks where locktype = 'advisory' and objid = $1::bigint::oid and not granted
+	and database = (select oid from pg_database where datname = current_database())`
+
+// pauseInserts holds every insert into the table of keys that has read the floor and not yet come to the index.
+func (b bundle) pauseInserts(tb testing.TB) (resume func()) {
+	tb.Helper()
+	resume = b.pauseAt(tb, insertsPaused)
+	b.exec(tb, `create function wait() returns trigger language plpgsql as
+		$$begin perform pg_advisory_xact_lock_shared(4712); return new; end$$`)
+	b.exec(tb, `create trigger wait before insert on fifty.keys for each row execute function wait()`)
+	return resume
+}
+
+// A claim has read the floor and not yet come to the index, when a sweep removes what was there.
+func TestPostgresTokenGrowsAlthoughItsTombstoneGoesUnderTheClaim(t *testing.T) {
 	t.Parallel()
-	token := func(sweeping []change) int64 {
+	token := func(changes ...change) int64 {
 		b := setup(t)
-		b.freed(t, "k", 7)
-		resume := b.pause(t)
-		b.exec(t, `create function wait() returns trigger language plpgsql as
-			$$begin perform pg_advisory_xact_lock_shared(4711); return new; end$$`)
-		b.exec(t, `create trigger wait before insert on fifty.keys for each row execute function wait()`)
+		b.buried(t, "k", 7)
+		resume := b.pauseInserts(t)
+		s := b.Break(breaking(t, changes))
 		claimed := later(func() ([]idempotency.Claimed, error) {
-			return b.Keys().Claim(t.Context(), []idempotency.Attempt{attempt("k")})
+			return s.Keys().Claim(t.Context(), []idempotency.Attempt{attempt("k")})
 		})
 		b.untilBlocked(t, 1)
-		if _, err := b.Break(breaking(t, sweeping)).Keys().Sweep(t.Context(), day, 30*day, 10); err != nil {
-			t.Fatal(err)
+		if n := b.sweep(t); n != 1 {
+			t.Fatalf("swept %d", n)
 		}
 		resume()
 		all, err := claimed()
@@ -94,12 +126,95 @@ func TestPostgresSweepLeavesAKeyThatIsJustBeingClaimed(t *testing.T) {
 		}
 		return all[0].Record.Token
 	}
-	if got := token(nil); got <= 7 {
+	if got := token(); got <= 7 {
 		t.Errorf("token %d after 7", got)
 	}
-	const noLock = "where state = 4 and ('x' || left(encode(sha256("
-	if got := token([]change{{"sweep", "where state = 4 and pg_try_advisory_xact_lock(('x' || left(encode(sha256(", noLock}, {"sweep", "'hex'), 16))::bit(64)::bigint)\n),\nfloor", "'hex'), 16))::bit(64)::bigint <> 0\n),\nfloor"}}); got > 7 {
-		t.Errorf("a sweep that does not ask for the key's lock goes unnoticed: token %d", got)
+	if got := token(above("claim.insert")); got > 7 {
+		t.Errorf("a floor that is read before the insert alone goes unnoticed: token %d", got)
+	}
+}
+
+// In a transaction the claim can't be made again alone: the whole of it must, as after a serialization failure.
+func TestPostgresTransactionWhoseTombstoneGoesUnderItsClaimIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.buried(t, "k", 7)
+	resume := b.pauseInserts(t)
+	claimed := later(func() (got idempotency.Claimed, err error) {
+		err = b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
+			got, err = b.Keys().ClaimTx(ctx, tx, attempt("k"))
+			return err
+		})
+		return got, err
+	})
+	b.untilBlocked(t, 1)
+	if n := b.sweep(t); n != 1 {
+		t.Fatalf("swept %d", n)
+	}
+	resume()
+	if got, err := claimed(); err == nil || b.Keys().Classify(err) != txn.Retryable {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// At repeatable read InTx looks with a snapshot that is older than its lock: a whole life of the key may be
+// missing from it, and end while the answer is on its way to the index.
+func TestPostgresTokenGrowsAlthoughItsTombstoneGoesUnderAnInTx(t *testing.T) {
+	t.Parallel()
+	token := func(changes ...change) int64 {
+		b := setup(t)
+		pool := newPool(t, b.url, func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+		})
+		look := b.pause(t)
+		s := postgres.New(pool, postgres.Config{}).Break(breaking(t, append(changes, change{
+			"intx.enter", "pg_try_advisory_xact_lock($2::bigint)", "(" + paused + " and pg_try_advisory_xact_lock($2::bigint))",
+		})))
+		answered := later(func() (idempotency.Claimed, error) {
+			return s.Keys().InTx(t.Context(), attempt("k"), func(context.Context, pgx.Tx) (idempotency.Response, error) {
+				return created("1"), nil
+			})
+		})
+		b.untilBlocked(t, 1)
+		b.buried(t, "k", 7)
+		insert := b.pauseInserts(t)
+		look()
+		until(t, b.pool, waiting, insertsPaused)
+		if n := b.sweep(t); n != 1 {
+			t.Fatalf("swept %d", n)
+		}
+		insert()
+		got, err := answered()
+		if err != nil || !got.Won {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return got.Record.Token
+	}
+	if got := token(); got <= 7 {
+		t.Errorf("token %d after 7", got)
+	}
+	if got := token(above("intx.answer")); got > 7 {
+		t.Errorf("a floor that is read before the insert alone goes unnoticed: token %d", got)
+	}
+}
+
+// A claim has read the floor and not yet come to the index. Of a free key a sweep needs the lock.
+func TestPostgresSweepLeavesAFreeKeyThatIsJustBeingClaimed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.freed(t, "k", 7)
+	resume := b.pauseInserts(t)
+	claimed := later(func() ([]idempotency.Claimed, error) {
+		return b.Keys().Claim(t.Context(), []idempotency.Attempt{attempt("k")})
+	})
+	b.untilBlocked(t, 1)
+	if n := b.sweep(t); n != 0 {
+		t.Errorf("swept %d", n)
+	}
+	resume()
+	all, err := claimed()
+	if err != nil || !all[0].Won || all[0].Record.Token != 8 {
+		t.Fatalf("%+v, %v", all, err)
 	}
 }
 

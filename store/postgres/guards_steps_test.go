@@ -21,6 +21,8 @@ func (s *scene) settled(state idempotency.State) error {
 		s.pool(`update fifty.keys set body = 'an answer' where starts_with(scope, $1)`, s.row.scope),
 		s.pool(`update fifty.keys set created = created - interval '90 days', changed = changed - interval '90 days', expires = expires - interval '90 days',
 			buried = case state when 5 then changed - interval '90 days' end where scope = $1 and key = 'k'`, s.row.scope),
+		// A tombstone has none: they went with the answer.
+		s.pool(`delete from fifty.steps s using fifty.keys k where k.state = 5 and s.scope = k.scope and s.key = k.key and k.scope = $1 and k.key = 'k'`, s.row.scope),
 	)
 }
 
@@ -79,7 +81,7 @@ func savesAgain(s *scene) error {
 		return err
 	}
 	c := idempotency.Claim{Scope: s.row.scope, Key: "k", Token: s.row.token, Attempt: theirs}
-	for _, step := range []idempotency.StepRecord{{Name: "charge"}, {Name: "other"}, {Name: "charge", Sent: true, Result: []byte("1")}} {
+	for _, step := range []idempotency.StepRecord{{Name: "charge"}, {Name: "other"}, {Name: "charge", Sent: true, Result: []byte("1")}, {Name: "charge"}} {
 		if err := s.store.Keys().SaveStep(s.ctx, c, step); err != nil {
 			return err
 		}
@@ -137,8 +139,10 @@ func stepGuards() []guard {
 	return []guard{
 		{name: "step.save by an owner in flight", changes: []change{{"step.save", inFlight, ""}}, check: held((*scene).saves, idempotency.Unknown, "1 hour", true, nil)},
 		{name: "step.save by an owner that has expired", changes: []change{{"step.save", inFlight, "and state = 1 and expires > clock_timestamp()"}}, check: held((*scene).saves, idempotency.InFlight, "-1 second", false, nil)},
-		{name: "step.save what was sent", changes: []change{{"step.save", "set sent = excluded.sent, result", "set result"}}, check: savesAgain},
-		{name: "step.save its result", changes: []change{{"step.save", ", result = excluded.result", ""}}, check: savesAgain},
+		{name: "step.save what was sent", changes: []change{{"step.save", "set sent = excluded.sent or steps.result is not null, result", "set result"}}, check: savesAgain},
+		{name: "step.save its result", changes: []change{{"step.save", ", result = coalesce(excluded.result, steps.result)", ""}}, check: savesAgain},
+		{name: "step.save of a step that is finished", changes: []change{{"step.save", "coalesce(excluded.result, steps.result)", "excluded.result"}}, check: savesAgain},
+		{name: "step.save of a step that was sent and is finished", changes: []change{{"step.save", " or steps.result is not null", ""}}, check: savesAgain},
 		{name: "find steps in their order", changes: []change{{"find", "order by s.position", "order by s.position desc"}}, check: savesAgain},
 		{name: "find steps of the scope", changes: []change{{"find", "s.scope = k.scope and ", ""}}, check: sweeps(idempotency.InFlight, idempotency.InFlight, 1)},
 		{name: "find steps of the key", changes: []change{{"find", " and s.key = k.key", ""}}, check: sweeps(idempotency.InFlight, idempotency.InFlight, 1)},

@@ -77,7 +77,7 @@ func whileHeld(from, to idempotency.State, sql string) func(*scene) error {
 				return err
 			}
 			steps := 1
-			if to == dropped && from != to {
+			if to == dropped {
 				steps = 0
 			}
 			return s.swept(from, to, steps)
@@ -143,26 +143,25 @@ func sweepGuards() []guard {
 	}
 	waits := func(g guard) guard { g.waits = true; return g }
 	skip := "limit $3::bigint\n    for update skip locked"
-	skipDue := "(select count(*) from old)\n    for update skip locked"
+	skipDue := "(select count(*) from old), 1000)\n    for update skip locked"
 	return []guard{
 		drop("tombstones of their time", "and k.buried <= statement_timestamp() - $2::bigint * interval '1 microsecond'", "and $2::bigint > 0",
-			sweeps(dropped, dropped, 1, `buried = clock_timestamp() - interval '29 days'`)),
+			sweeps(dropped, dropped, 0, `buried = clock_timestamp() - interval '29 days'`)),
 		drop("answers of their time", "and k.changed <= statement_timestamp() - $1::bigint * interval '1 microsecond'", "",
 			sweeps(idempotency.Done, idempotency.Done, 1, `changed = clock_timestamp() - interval '23 hours'`)),
 		drop("one at a time, tombstones", "where (select open from gate)\n      and", "where", whileHeld(dropped, dropped, oneLock)),
 		drop("one at a time, free keys", "k.state = 4 and (select open from gate)", "k.state = 4", whileHeld(freeState, freeState, oneLock)),
 		drop("answers beside another sweep", "and (k.state = 2 or", "and (select open from gate) and (k.state = 2 or", whileHeld(idempotency.Done, dropped, oneLock)),
-		drop("tombstones by the lock of their key", "old\n    where "+number, "old", whileHeld(dropped, dropped, keyLock)),
 		drop("free keys by the lock of their key", "where state = 4 and "+number, "where state = 4", whileHeld(freeState, freeState, keyLock)),
 		waits(drop("tombstones that are not locked", skip, "limit $3::bigint for update", whileHeld(dropped, dropped, rowLock))),
-		waits(drop("answers that are not locked", skipDue, "(select count(*) from old) for update", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
-		waits(drop("answers that are not locked, nor waits for them", skipDue, "(select count(*) from old)", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
+		waits(drop("answers that are not locked", skipDue, "(select count(*) from old), 1000) for update", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
+		waits(drop("answers that are not locked, nor waits for them", skipDue, "(select count(*) from old), 1000)", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
 		drop("only what is done or free", "and (k.state = 2 or k.state = 4 and (select open from gate))", "", behind),
 		drop("free keys away", "where state = 4 and pg_try", "where state <> 4 and pg_try", sweeps(freeState, removed, 0)),
 		drop("answers into tombstones", "where state = 4 and pg_try", "where pg_try", sweeps(idempotency.Done, dropped, 0)),
 		drop("answers only into tombstones", "where state = 2))", "))", whileHeld(freeState, freeState, keyLock)),
-		drop("after the floor", "and k.token <= (select value from floor)", "", sweeps(freeState, removed, 0)),
-		drop("tombstones after the floor", "and k.token <= (select value from floor)", "", sweeps(dropped, removed, 0)),
+		drop("free keys after the floor", "from freed))\n      and k.token <= (select value from floor)", "from freed))", sweeps(freeState, removed, 0)),
+		drop("tombstones after the floor", "from old))\n      and k.token <= (select value from floor)", "from old))", sweeps(dropped, removed, 0)),
 		drop("tombstones from the later time", "greatest(k.changed, k.made)", "k.changed", func(s *scene) error {
 			first := sweeps(idempotency.Done, dropped, 0, `made = clock_timestamp()`, `buried = null`)
 			later := func(s *scene) error {
@@ -180,7 +179,7 @@ func sweepGuards() []guard {
 		drop("its steps, when it is removed", "select scope, key from gone union all", "", sweeps(freeState, removed, 0)),
 		drop("steps of its scope", "where s.scope = k.scope and s.key", "where s.key", sweeps(idempotency.Done, dropped, 0)),
 		drop("steps of its key", "where s.scope = k.scope and s.key = k.key", "where s.scope = k.scope", sweeps(idempotency.Done, dropped, 0)),
-		drop("no more than it was told", "limit $3::bigint - (select count(*) from old)", "", inBatches(idempotency.Done)),
+		drop("no more than it was told", "least($3::bigint - (select count(*) from old), 1000)", "1000", inBatches(idempotency.Done)),
 		drop("no more tombstones than it was told", "order by k.buried\n    limit $3::bigint", "order by k.buried", inBatches(idempotency.Tombstone)),
 		erase("of its scope", "k.scope = $1::text and k.key >= $3::text", "$1::text <> '' and k.key >= $3::text", erases(idempotency.Done)),
 		erase("what is done", "and k.state = 2", "", erases(idempotency.Unknown)),

@@ -178,17 +178,23 @@ const paused = "pg_advisory_xact_lock_shared(4711) is not null"
 // pause holds everybody at paused until resume is called.
 func (b bundle) pause(tb testing.TB) (resume func()) {
 	tb.Helper()
+	return b.pauseAt(tb, 4711)
+}
+
+// pauseAt is pause at another lock.
+func (b bundle) pauseAt(tb testing.TB, number int64) (resume func()) {
+	tb.Helper()
 	conn, err := b.pool.Acquire(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if _, err := conn.Exec(tb.Context(), `select pg_advisory_lock(4711)`); err != nil {
+	if _, err := conn.Exec(tb.Context(), `select pg_advisory_lock($1)`, number); err != nil {
 		tb.Fatal(err)
 	}
 	var once sync.Once
 	resume = func() {
 		once.Do(func() {
-			_, err := conn.Exec(context.Background(), `select pg_advisory_unlock(4711)`)
+			_, err := conn.Exec(context.Background(), `select pg_advisory_unlock($1)`, number)
 			conn.Release()
 			if err != nil {
 				tb.Error(err)

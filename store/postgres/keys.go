@@ -2,13 +2,21 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/txn"
+)
+
+var (
+	_ idempotency.AnswerStore = Keys[pgx.Tx]{}
+	_ idempotency.AnswerStore = Keys[*sql.Tx]{}
 )
 
 // Keys keeps the records of idempotency keys. It is safe for concurrent use.
@@ -177,6 +185,20 @@ func (k Keys[Tx]) Find(ctx context.Context, scope, key string) (idempotency.Reco
 		return idempotency.Record{}, err
 	}
 	if !row.found() {
+		return idempotency.Record{}, idempotency.ErrNotFound
+	}
+	return row.of(scope, key)
+}
+
+// FindAnswer returns the record of a key that is done, without its steps; see idempotency.AnswerStore.
+func (k Keys[Tx]) FindAnswer(ctx context.Context, scope, key string) (idempotency.Record, error) {
+	row := record{state: int64(idempotency.Done)}
+	find := k.store.statements.answerFind.with(scope, key).into(
+		&row.token, &row.fingerprint, &row.attempt, &row.status, &row.header, &row.body, &row.notReplayable)
+	if err := k.store.run(ctx, find); err != nil {
+		return idempotency.Record{}, err
+	}
+	if find.rows == 0 {
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
 	return row.of(scope, key)

@@ -46,8 +46,8 @@ func (k Keys[Tx]) inTx(
 	var now time.Time
 	var row record
 	tx, err := k.store.engine.begin(ctx, txn.Options{},
-		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked, &now, &readOnly),
-		s.find.with(r.Scope, r.Key).into(row.columns()...),
+		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked, &readOnly),
+		s.enterLook.with(r.Scope, r.Key).into(append([]any{&now}, row.columns()...)...),
 	)
 	if err != nil {
 		return idempotency.Claimed{}, err
@@ -107,7 +107,7 @@ func (k Keys[Tx]) answer(
 	switch {
 	case err == nil:
 		return won, nil
-	case !seen.found() && isAt(err, k.store.statements.answer) && isState(err, uniqueViolation):
+	case !seen.found() && isAt(err, k.store.statements.answer) && isState(err, uniqueViolation, floorRose):
 		return idempotency.Claimed{}, errLookAgain
 	default:
 		return idempotency.Claimed{}, err

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -18,12 +19,13 @@ type statement struct{ name, text string }
 type statements struct {
 	claimInsert, claimLook, claimTake       statement
 	claimTxInsert, claimTxLook, claimTxTake statement
-	renew, complete, find                   statement
+	renew, complete, find, answerFind       statement
 	saveStep, list, audit                   statement
 	tidyEnter, sweep, erase                 statement
 	resolveLock, resolve                    statement
 
 	enter, enterKey         statement
+	enterLook               statement
 	answer, answerOver      statement
 	claimSavepoint          statement
 	claimRelease, claimUndo statement
@@ -48,9 +50,13 @@ const (
 func statementsFor(schema string) *statements {
 	sql := func(name, text string, pairs ...string) statement {
 		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns,
-			"{window}", windowSQL, "{ahead}", aheadSQL, "{lock_number}", lockNumberSQL)
+			"{still}", stillSQL, "{above}", aboveSQL, "{window}", windowSQL, "{ahead}", aheadSQL, "{lock_number}", lockNumberSQL,
+			"{due_max}", strconv.Itoa(sweepDueMax))
 		replacer := strings.NewReplacer(pairs...)
-		return statement{name, strings.TrimSpace(replacer.Replace(replacer.Replace(text)))} // parts have parts
+		for range 3 { // parts have parts
+			text = replacer.Replace(text)
+		}
+		return statement{name, strings.TrimSpace(text)}
 	}
 	return &statements{
 		claimInsert:   sql("claim.insert", claimInsertSQL, "{try_lock}", sharedLock),
@@ -62,6 +68,7 @@ func statementsFor(schema string) *statements {
 		renew:         sql("renew", renewSQL),
 		complete:      sql("complete", completeSQL),
 		find:          sql("find", findSQL),
+		answerFind:    sql("find.answer", answerFindSQL),
 
 		saveStep:    sql("step.save", saveStepSQL),
 		tidyEnter:   sql("tidy.enter", tidyEnterSQL),
@@ -74,6 +81,7 @@ func statementsFor(schema string) *statements {
 
 		enter:          sql("tx.enter", enterSQL),
 		enterKey:       sql("intx.enter", enterKeySQL),
+		enterLook:      sql("intx.look", enterLookSQL),
 		answer:         sql("intx.answer", answerSQL),
 		answerOver:     sql("intx.answer_over", answerOverSQL),
 		claimSavepoint: sql("claimtx.savepoint", "savepoint fifty_claim"),
@@ -132,20 +140,29 @@ var aheadSQL = fmt.Sprintf("interval '%d microseconds'", idempotency.AheadMax.Mi
 // it can be trusted, and "do nothing" makes the violation an answer. The loser gets no row, and has to look
 // in a second statement: this one's snapshot is from before the winner's commit.
 //
-// The lock is asked for first. While a transaction holds the key nothing is inserted, so a claim never
-// waits for somebody's commit. A sweep takes the same lock of a key that it removes, until it has committed.
-// So what comes behind the lock here knows of the removal, although the statement's snapshot may not: the
-// window is compared with the clock after it, and the token is above the floor that the sweep raised. For
-// that the floor is a sequence, which has no snapshots. CASE fixes the order.
+// While a transaction holds the key's lock nothing is inserted, so a claim never waits for its commit.
+//
+// Until the moment of the insert a sweep may remove a record of the key, whatever was true before. So what the
+// record stood for is asked for when the new one is in its place: that its token is higher, see aboveSQL, and
+// that the key is in its window, by a clock that is read later than the sweep read it. Otherwise the statement
+// fails (22012), and is made again.
 const claimInsertSQL = `
-insert into {schema}.keys (scope, key, fingerprint, state, token, attempt, owner, resume, made, expires)
+insert into {schema}.keys as k (scope, key, fingerprint, state, token, attempt, owner, resume, made, expires)
 select $1::text, $2::text, $3::bytea, 1, (select last_value from {schema}.token_floor) + 1,
        $4::text, $5::text, $6::boolean, $9::timestamptz,
        clock_timestamp() + $7::bigint * interval '1 microsecond'
-where case when {try_lock}($8::bigint) then {window} end
+where {try_lock}($8::bigint) and {window}
 on conflict do nothing
-returning token
+returning k.token / case when {above} and {window} then 1 else 0 end
 `
+
+// aboveSQL says that the token of a row that was just inserted is higher than any that its key ever had. Had a
+// sweep removed a record of this key before the insert, it had raised the floor before that, and a sequence has
+// no snapshots. The subquery depends on the row, so that it is not evaluated before.
+const aboveSQL = `k.token > (select last_value from {schema}.token_floor where k.token > 0)`
+
+// stillSQL is the token of a row that was just inserted, or fails (22012), and the statement with it.
+const stillSQL = `k.token / case when {above} then 1 else 0 end`
 
 // What is there for a claim that got no row, what time it is, and whether the key is open: false says that a
 // transaction holds it at this moment. One row always comes back.
@@ -214,6 +231,14 @@ from {schema}.keys k
 where k.scope = $1::text and k.key = $2::text
 `
 
+// An answer, and nothing of any other record.
+const answerFindSQL = `
+select token, fingerprint, attempt, status::bigint, header, body, not_replayable
+from {schema}.keys
+where scope = $1::text and key = $2::text
+  and state = 2
+`
+
 // The limits of a transaction of ours, for itself only ("true" is SET LOCAL): how long it may wait for a
 // statement, and how long for the network.
 const enterSQL = `
@@ -221,26 +246,33 @@ select set_config('idle_in_transaction_session_timeout', $1::text, true),
        set_config('tcp_user_timeout', $1::text, true)
 `
 
-// The same, and whether the key is ours alone for the length of the transaction. The record is looked at
-// in the next statement: its snapshot then has what the lock's last holder committed. The clock is for the
-// window: it is read behind the lock, and while that is held no sweep removes the key. That nothing can be
-// written is said before the work, not after it.
+// The same, and whether the key is ours alone for the length of the transaction. That nothing can be written
+// is said before the work, not after it.
 const enterKeySQL = `
 select set_config('idle_in_transaction_session_timeout', $1::text, true),
        set_config('tcp_user_timeout', $1::text, true),
-       pg_try_advisory_xact_lock($2::bigint), clock_timestamp(), current_setting('transaction_read_only') = 'on'
+       pg_try_advisory_xact_lock($2::bigint), current_setting('transaction_read_only') = 'on'
+`
+
+// The record is looked at in a statement of its own, behind the lock: its snapshot then has what the lock's
+// last holder committed. The clock is for the window. It is read after the snapshot, so a tombstone that the
+// snapshot doesn't have was removed before, by an earlier clock.
+const enterLookSQL = `
+select clock_timestamp(), {record}
+from (values (true)) as one
+left join {schema}.keys k on k.scope = $1::text and k.key = $2::text
 `
 
 // Linearization point of InTx on a new key: the COMMIT that follows this insert. A plain insert: the
-// unique index refuses a second answer (23505), and the work is then rolled back with it. The token is above
-// the floor: see claimInsertSQL; the lock is held since intx.enter.
+// unique index refuses a second answer (23505), and the work is then rolled back with it; so it is when the
+// floor rose under it (see aboveSQL).
 const answerSQL = `
-insert into {schema}.keys
+insert into {schema}.keys as k
     (scope, key, fingerprint, state, token, attempt, owner, resume, status, header, body, not_replayable, made)
 values
     ($1::text, $2::text, $3::bytea, 2, (select last_value from {schema}.token_floor) + 1, $4::text, $5::text,
      $6::boolean, $7::integer, $8::bytea, $9::bytea, $10::boolean, $11::timestamptz)
-returning token
+returning {still}
 `
 
 // The same for a record that Judge lets this attempt take, or that is this attempt's own: on the condition

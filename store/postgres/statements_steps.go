@@ -2,7 +2,8 @@ package postgres
 
 // Linearization point of a step: the statement's commit. The key's row is written too, although nothing in it
 // changes: a takeover waits for this row, or this statement for the takeover's and then finds another token.
-// Only locked, the row would let a transaction with an older snapshot take over without the step.
+// Only locked, the row would let a transaction with an older snapshot take over without the step. A finished
+// step stays finished, whatever comes late.
 const saveStepSQL = `
 with mine as (
     update {schema}.keys
@@ -16,7 +17,7 @@ insert into {schema}.steps (scope, key, name, sent, result)
 select scope, key, $5::text, $6::boolean, $7::bytea
 from mine
 on conflict (scope, key, name) do update
-set sent = excluded.sent, result = excluded.result
+set sent = excluded.sent or steps.result is not null, result = coalesce(excluded.result, steps.result)
 `
 
 // What a sweep and an erasure run under, for their transaction only: the limits of enterSQL, and plans that go
@@ -40,17 +41,22 @@ const lockNumberSQL = `('x' || left(encode(sha256(
         || convert_to(key, 'UTF8')), 'hex'), 16))::bit(64)::bigint`
 
 // Linearization point of a sweep: the COMMIT that follows. It waits for nobody: a row that another has locked,
-// and a key whose lock another has, are skipped. Others wait for no longer than it runs: a duplicate of an
-// answer that is just being dropped waits for the row.
+// and a free key whose lock another has, are skipped. Others wait for no longer than it runs: a duplicate of an
+// answer that is just being dropped waits for the row, a claim of a tombstone that is just being removed for
+// the index.
 //
 //   - gate: one sweep at a time removes rows, so that the floor is raised by one at a time and the locks of
 //     all hosts' sweeps don't fill the server's table of locks. The others only drop answers.
 //   - old are tombstones, due are answers and free keys. $4 and $5 say where the last batch came to, since
-//     what lies before is mostly dead entries of the index.
+//     what lies before is mostly dead entries of the index. Of due there are fewer, for each free key among
+//     them has a place in the table of locks.
+//   - a tombstone changes no more, and nobody works on its key. A free key may be claimed at any moment, by a
+//     transaction, too: so it is removed only by who has its lock.
 //   - floor: no key that is removed had a higher token. It is compared behind the gate: the subquery depends
-//     on doomed, so that it is not evaluated before. See claimInsertSQL for who reads it.
+//     on doomed, so that it is not evaluated before. It is raised before the commit, and nobody can write
+//     the key anew before that: see aboveSQL for who reads it.
 //   - a row that changed since the statement's snapshot is not found by its place any more, and stays for the
-//     next sweep. So the steps that are seen here are all that it has.
+//     next sweep. So the steps that are seen here are all that it has. A tombstone has none.
 //
 // statement_timestamp() can be compared through an index, and is no later than the clock.
 const sweepSQL = `
@@ -58,7 +64,7 @@ with gate as materialized (
     select pg_try_advisory_xact_lock(50, hashtext('{name} sweep')) as open
 ),
 old as materialized (
-    select k.ctid as place, k.scope, k.key, k.token, k.buried
+    select k.ctid as place, k.token, k.buried
     from {schema}.keys k
     where (select open from gate)
       and k.buried >= coalesce($4::timestamptz, '-infinity')
@@ -76,24 +82,27 @@ due as materialized (
       and k.changed <= statement_timestamp() - $1::bigint * interval '1 microsecond'
       and (k.state = 2 or k.state = 4 and (select open from gate))
     order by k.created
-    limit $3::bigint - (select count(*) from old)
+    limit least($3::bigint - (select count(*) from old), {due_max})
     for update skip locked
 ),
-doomed as materialized (
-    select place, token from old
-    where pg_try_advisory_xact_lock({lock_number})
-    union all
+freed as materialized (
     select place, token from due
     where state = 4 and pg_try_advisory_xact_lock({lock_number})
 ),
 floor as materialized (
     select case when d.token > f.last_value then setval('{schema}.token_floor', d.token) else f.last_value end as value
-    from (select max(token) as token from doomed) d,
+    from (select max(token) as token from (select token from old union all select token from freed) doomed) d,
     lateral (select (select last_value from {schema}.token_floor where d.token is not null) as last_value offset 0) f
+),
+removed as (
+    delete from {schema}.keys k
+    where k.ctid = any (array(select place from old))
+      and k.token <= (select value from floor)
+    returning 1
 ),
 gone as (
     delete from {schema}.keys k
-    where k.ctid = any (array(select place from doomed))
+    where k.ctid = any (array(select place from freed))
       and k.token <= (select value from floor)
     returning k.scope, k.key
 ),
@@ -109,7 +118,7 @@ forgotten as (
     using (select scope, key from gone union all select scope, key from dropped) k
     where s.scope = k.scope and s.key = k.key
 )
-select (select count(*) from gone) + (select count(*) from dropped),
+select (select count(*) from removed) + (select count(*) from gone) + (select count(*) from dropped),
        coalesce((select max(buried) from old), $4::timestamptz),
        coalesce((select max(created) from due), $5::timestamptz)
 `

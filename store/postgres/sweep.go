@@ -13,9 +13,15 @@ import (
 // ends the transaction. Over pgx the two are one message.
 const tidyIdleMax = 5 * time.Second
 
-// sweepMax bounds the records of one Sweep: each key that is removed has a place in the server's table of
-// locks until the commit.
-const sweepMax = 1000
+// Bounds of a sweep's statement.
+const (
+	// sweepMax is how many records it works on: some ten milliseconds, for as long as which a claim may wait
+	// for it.
+	sweepMax = 5000
+	// sweepDueMax is how many of these are answers and free keys: each free key that is removed has a place
+	// in the server's table of locks until the commit.
+	sweepDueMax = 1000
+)
 
 // marks say where the last batch of a sweep or an erasure came to, while batches follow each other. They save
 // time only: what lies before a mark is mostly what earlier batches have left for vacuum to remove.
@@ -31,22 +37,37 @@ type sweepMark struct{ buried, created *time.Time }
 
 func (m sweepMark) isSet() bool { return m.buried != nil || m.created != nil }
 
-// Sweep drops answers and removes tombstones and free keys; see idempotency.Store. It works on at most 1,000
-// records, in one statement.
+// SweepBatch is how many records one call of Sweep does best.
+func (k Keys[Tx]) SweepBatch() int { return sweepMax }
+
+// Sweep drops answers and removes tombstones and free keys; see idempotency.Store. It works on at most 5,000
+// records, in statements of at most as many tombstones, and 1,000 of the others.
 func (k Keys[Tx]) Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error) {
 	limit = min(limit, sweepMax)
-	if limit <= 0 {
-		return 0, nil
+	for removed < limit { // each turn but the last removes sweepDueMax or all that is left
+		n, err := k.sweepNext(ctx, retention, tombstone, limit-removed)
+		if removed += n; err != nil {
+			return removed, err
+		}
+		if n < sweepDueMax {
+			break
+		}
 	}
+	return removed, nil
+}
+
+// sweepNext goes on where the last batch came to.
+func (k Keys[Tx]) sweepNext(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error) {
 	from := k.store.marks.sweepFrom()
 	removed, to, err := k.sweep(ctx, retention, tombstone, limit, from)
-	if err == nil && removed < limit && from.isSet() {
+	full := min(limit, sweepDueMax)
+	if err == nil && removed < full && from.isSet() {
 		// Something may have come due before the mark, or was skipped there.
 		var more int
 		more, to, err = k.sweep(ctx, retention, tombstone, limit-removed, sweepMark{})
 		removed += more
 	}
-	if removed < limit || err != nil {
+	if removed < full || err != nil {
 		to = sweepMark{}
 	}
 	k.store.marks.sweptTo(to)

@@ -1,0 +1,63 @@
+package idempotency
+
+import (
+	"context"
+	"hash/maphash"
+	"sync/atomic"
+)
+
+// latelyMax is how many keys a process remembers that it saw: 128 KiB.
+const latelyMax = 1 << 14
+
+// AnswerStore is a Store that can read an answer for less than a claim costs.
+type AnswerStore interface {
+	Store
+
+	// FindAnswer returns the record of a key that is Done, or ErrNotFound for any other. Steps, Owner and Age
+	// may be missing. It reads where writes are decided, never a replica.
+	FindAnswer(ctx context.Context, scope, key string) (Record, error)
+}
+
+// lately are the keys that this process saw lately, so that the next arrival of one reads first: it is probably
+// a retry. Only hashes are kept, never answers, and a newer key may take an older one's place; whatever is
+// missing or wrong here costs a read and decides nothing.
+type lately struct {
+	store AnswerStore
+	seed  maphash.Seed
+	seen  [latelyMax]atomic.Uint64
+}
+
+// latelyOf is nil for a store whose claims are as cheap as a read.
+func latelyOf(store Store) *lately {
+	s, ok := store.(AnswerStore)
+	if !ok {
+		return nil
+	}
+	return &lately{store: s, seed: maphash.MakeSeed()}
+}
+
+// see notes a key, and says whether it was noted before.
+func (l *lately) see(req Request) bool {
+	hash := maphash.String(l.seed, req.Scope)*31 ^ maphash.String(l.seed, req.Key)
+	place := &l.seen[hash%latelyMax]
+	if place.Load() == hash {
+		return true
+	}
+	place.Store(hash)
+	return false
+}
+
+// answered returns the record of a request that this process saw lately, if it is done and of the same
+// fingerprint. Nothing else may be decided by a read, so all else, an error too, goes on to the claim.
+func (k *Keys) answered(ctx context.Context, req Request) (Record, bool) {
+	if k.lately == nil || !k.lately.see(req) {
+		return Record{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
+	defer cancel()
+	rec, err := k.lately.store.FindAnswer(ctx, req.Scope, req.Key)
+	if err != nil || rec.State != Done || !req.Fingerprint.Matches(rec.Request.Fingerprint) {
+		return Record{}, false
+	}
+	return rec, true
+}

@@ -139,6 +139,19 @@ func TestRawFiguresAreWritten(t *testing.T) {
 	}
 }
 
+func TestWhatIsNeededIsTriedBeforeAnythingIsMeasured(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing", "raw.json")
+	for want, args := range map[string][]string{
+		"--db wants a URL": {"good", "--db", "mysql://root:secret@localhost/x"},
+		"missing":          {"good", "--json", missing},
+	} {
+		code, stdout, stderr := runCommand(t, args...)
+		if code != exitUsage || !strings.Contains(stderr, want) || strings.Contains(stderr, "secret") || stdout != "" {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q; want %d and %q", args, code, stdout, stderr, exitUsage, want)
+		}
+	}
+}
+
 func TestAnInterruptedRunShowsNoFigureOfTheCaseThatItBrokeOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cleaned := false

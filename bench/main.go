@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -43,34 +44,53 @@ func command(ctx context.Context, args []string, all []group, stdout, stderr io.
 		list(stdout, o.groups)
 		return exitFine
 	}
+	return measure(ctx, o, stdout, stderr)
+}
+
+// measure runs the cases and reports. What it needs for that is tried first, since the cases take minutes.
+func measure(ctx context.Context, o options, stdout, stderr io.Writer) int {
 	s := &servers{url: o.db}
+	if err := prepare(ctx, o, s); err != nil {
+		_, _ = fmt.Fprintf(stderr, "bench: %v\n", err)
+		return exitUsage
+	}
 	outcomes := runAll(ctx, o, s, stderr)
-	closed := s.close()
+	failed := s.close()
 	if len(outcomes) > 0 {
-		report(stdout, outcomes)
-	}
-	if closed != nil {
-		_, _ = fmt.Fprintf(stderr, "bench: end the server: %v\n", closed)
-	}
-	if ctx.Err() != nil {
-		_, _ = fmt.Fprintln(stderr, "bench: interrupted; the cases above are whole, the others were not measured")
-		return exitInterrupted
+		report(stdout, s.is, outcomes)
 	}
 	if o.raw != "" {
-		if err := writeRaw(o.raw, outcomes); err != nil {
-			_, _ = fmt.Fprintf(stderr, "bench: raw figures: %v\n", err)
-			return exitUsage
-		}
+		failed = errors.Join(failed, writeRaw(o.raw, s.is, outcomes))
 	}
-	for _, o := range outcomes {
-		if o.verdict() == "short" {
-			return exitShort
-		}
+	if failed != nil {
+		_, _ = fmt.Fprintf(stderr, "bench: %v\n", failed)
 	}
-	if closed != nil {
+	if ctx.Err() != nil {
+		_, _ = fmt.Fprintf(stderr, "bench: interrupted; %d cases were measured\n", len(outcomes))
+		return exitInterrupted
+	}
+	short := slices.ContainsFunc(outcomes, func(o outcome) bool { return o.verdict() == "short" })
+	if short || failed != nil {
 		return exitShort
 	}
 	return exitFine
+}
+
+func prepare(ctx context.Context, o options, s *servers) error {
+	if o.db != "" {
+		if err := s.check(ctx); err != nil {
+			return err
+		}
+	}
+	if o.raw != "" {
+		if err := writeRaw(o.raw, "", nil); err != nil {
+			return err
+		}
+	}
+	if o.profiles != "" {
+		return os.MkdirAll(o.profiles, 0o750)
+	}
+	return nil
 }
 
 // runAll runs the cases one after the other. An interrupted case is left out.

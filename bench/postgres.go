@@ -20,9 +20,36 @@ const dropMax = time.Minute
 // servers starts what cases need, at the first that needs it. A private server ends with this process,
 // however that ends.
 type servers struct {
-	url     string // of a given server; set on the private one's start otherwise
-	started *owner
+	url     string // of a given server; that of the private one once it runs
+	started *owner // of the private one
 	made    int
+	is      string // what it is; empty before its first use
+}
+
+var errNotPostgres = errors.New("--db wants a URL like postgres://user:password@host:5432/database")
+
+// check says what is wrong with the server that was given, before anything is measured.
+func (s *servers) check(ctx context.Context) error {
+	address, err := url.Parse(s.url)
+	if err != nil || address.Scheme != "postgres" && address.Scheme != "postgresql" {
+		return errNotPostgres // the cause might show a password
+	}
+	if err := s.describe(ctx); err != nil {
+		return fmt.Errorf("the server of --db can't be used: %w", err)
+	}
+	return nil
+}
+
+// describe learns what the figures depend on.
+func (s *servers) describe(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	return conn.QueryRow(ctx, `select format('Postgres %s, fsync %s, synchronous_commit %s, full_page_writes %s, shared_buffers %s',
+    current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'),
+    current_setting('full_page_writes'), current_setting('shared_buffers'))`).Scan(&s.is)
 }
 
 // database makes an empty database and returns its URL and what drops it.
@@ -34,9 +61,14 @@ func (s *servers) database(ctx context.Context) (string, func() error, error) {
 		}
 		s.started, s.url = server.owner, server.url
 	}
+	if s.is == "" {
+		if err := s.describe(ctx); err != nil {
+			return "", nil, err
+		}
+	}
 	address, err := url.Parse(s.url)
-	if err != nil || address.Scheme != "postgres" && address.Scheme != "postgresql" {
-		return "", nil, errors.New("--db wants a URL like postgres://user:password@host:5432/database")
+	if err != nil {
+		return "", nil, errNotPostgres
 	}
 	s.made++
 	name := fmt.Sprintf("fifty_bench_%d_%d", os.Getpid(), s.made)

@@ -19,11 +19,12 @@ type rawCase struct {
 }
 
 // writeRaw writes all that was measured to a file, in place of what it held.
-func writeRaw(file string, outcomes []outcome) error {
+func writeRaw(file, server string, outcomes []outcome) error {
 	raw := struct {
 		Machine string    `json:"machine"`
+		Server  string    `json:"server,omitempty"`
 		Cases   []rawCase `json:"cases"`
-	}{Machine: machine()}
+	}{Machine: machine(), Server: server}
 	for _, o := range outcomes {
 		c := rawCase{
 			Name: o.group + "/" + o.name, Goal: o.goal.String(), Result: o.verdict(), Took: o.took,

@@ -10,8 +10,11 @@ import (
 )
 
 // report prints what is compared, the table, what went wrong, and a line for each case.
-func report(w io.Writer, outcomes []outcome) {
+func report(w io.Writer, server string, outcomes []outcome) {
 	_, _ = fmt.Fprintln(w, machine())
+	if server != "" {
+		_, _ = fmt.Fprintln(w, server)
+	}
 	explain(w, outcomes)
 	_, _ = fmt.Fprintln(w)
 	table(w, outcomes)
@@ -51,26 +54,18 @@ func table(w io.Writer, outcomes []outcome) {
 		if o.err == nil {
 			value = o.goal.text(o.value)
 		}
-		took := o.took.Round(time.Second)
+		head := strings.Join([]string{o.name, value, o.goal.String(), o.verdict()}, "\t")
+		tail := o.took.Round(time.Second).String() + "\t" + strings.Join(o.notes, "; ")
 		if len(o.ratios) == 0 {
-			_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\t\t\t\t%v\t%s\n", o.name, value, o.goal, o.verdict(), took, strings.Join(o.notes, "; "))
-			continue
+			_, _ = fmt.Fprintf(t, "%s\t\t\t\t\t%s\n", head, tail)
 		}
-		for i, r := range o.ratios {
-			name, notes := o.name, strings.Join(o.notes, "; ")
-			if i > 0 {
-				name, value, notes = "", "", ""
-			}
-			goal, verdict, time := o.goal.String(), o.verdict(), took.String()
-			if i > 0 {
-				goal, verdict, time = "", "", ""
-			}
-			_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.2f–%.2f\t%s\t%s\t%s + %s\t%s\t%s\n", name, value, goal, verdict,
-				slices.Min(r.Rounds), slices.Max(r.Rounds), absolute(r, r.Ours), absolute(r, r.Theirs),
-				count(float64(r.Ours.Ops)), count(float64(r.Theirs.Ops)), time, notes)
+		for _, r := range o.ratios {
+			_, _ = fmt.Fprintf(t, "%s\t%.2f–%.2f\t%s\t%s\t%s + %s\t%s\n", head, slices.Min(r.Rounds), slices.Max(r.Rounds),
+				absolute(r, r.Ours), absolute(r, r.Theirs), count(float64(r.Ours.Ops)), count(float64(r.Theirs.Ops)), tail)
 			for _, other := range r.Others {
 				_, _ = fmt.Fprintf(t, "\t\t\t\t\t\t%s\t%s\t\tslower, so not the baseline\n", absolute(r, other), count(float64(other.Ops)))
 			}
+			head, tail = "\t\t\t", "\t" // a second measurement of the case
 		}
 	}
 	_ = t.Flush()

@@ -184,19 +184,23 @@ func (c *Combiner[Op, Out]) outcome(m *member[Op, Out]) (Out, error) {
 	return out, err
 }
 
-// callOne runs one operation. A panic becomes a *PanicError.
+// callOne runs one operation. A panic becomes a *PanicError, and with an error there is no outcome.
 func (c *Combiner[Op, Out]) callOne(ctx context.Context, op Op) (out Out, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = c.panicked(v)
 		}
 	}()
+	var none Out
 	if c.cfg.One != nil {
-		return c.cfg.One(ctx, op)
+		if out, err = c.cfg.One(ctx, op); err != nil {
+			return none, err
+		}
+		return out, nil
 	}
 	outs, err := c.callMany(ctx, []Op{op})
 	if err != nil {
-		return out, err
+		return none, err
 	}
 	return outs[0], nil
 }

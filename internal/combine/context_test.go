@@ -18,9 +18,9 @@ func TestWhoIsCancelledBeforeItIsSentIsANoAndNeverSent(t *testing.T) {
 		rest := queue(t, c, "b", "c", "d", "e")
 		for _, i := range []int{0, 2, 3} { // the oldest, one in the middle, the newest
 			rest[i].cancel()
-			err := rest[i].no(context.Canceled)
-			if _, ok := errors.AsType[*combine.NotSentError](err); !ok {
-				t.Errorf("%v, want a NotSentError", err)
+			rest[i].no(context.Canceled)
+			if _, ok := errors.AsType[*combine.NotSentError](rest[i].err); !ok {
+				t.Errorf("%v, want a NotSentError", rest[i].err)
 			}
 		}
 		rest = append(rest, start(t, c, "f"))
@@ -115,9 +115,9 @@ func TestWhoIsCancelledAfterItIsSentIsUnknownAndTheOthersGoOn(t *testing.T) {
 		batch := s.next("b", "c", "d")
 		for _, w := range rest[:2] {
 			w.cancel()
-			err := w.unknown(context.Canceled) // at once, although the store is silent
-			if _, ok := errors.AsType[*combine.LeftError](err); !ok {
-				t.Errorf("%v, want a LeftError", err)
+			w.unknown(context.Canceled) // at once, although the store is silent
+			if _, ok := errors.AsType[*combine.LeftError](w.err); !ok {
+				t.Errorf("%v, want a LeftError", w.err)
 			}
 		}
 		again := start(t, c, "b") // with the same id, as it should
@@ -201,9 +201,9 @@ func TestABatchHasItsOwnContext(t *testing.T) {
 		if v := batch.ctx.Value(key{}); v != nil {
 			t.Errorf("the batch has the value of %v", v)
 		}
-		time.Sleep(3*time.Second - 1)
+		pass(3*time.Second - 1)
 		all[1].waits()
-		time.Sleep(1)
+		pass(time.Nanosecond)
 		all[1].no(combine.ErrTimeout) // the store had not sent it, it says
 		all[2].no(combine.ErrTimeout)
 		empty(t, c)

@@ -53,7 +53,8 @@
 //
 // It takes locks in one order, whatever the order of the batch ([Config].Compare can sort it), and knows
 // that two members may be about one row or have one id. It keeps nothing of the slice that it was given. It
-// ends soon after its context: until then its group waits, and its callers can only leave.
+// ends soon after its context: until then its group waits, and its callers can only leave. It does not call
+// its own Combiner, behind which it would wait for itself.
 //
 // There is no Close: a Combiner without callers has nothing that could be closed. A batch whose callers
 // have all left still ends within Config.Timeout.

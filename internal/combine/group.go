@@ -33,10 +33,6 @@ type member[Op, Out any] struct {
 }
 
 func (m *member[Op, Out]) settle(out Out, err error) {
-	if err != nil {
-		var none Out
-		out = none
-	}
 	m.out, m.err = out, err
 	m.done <- struct{}{}
 }

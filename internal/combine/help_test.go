@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -97,6 +98,9 @@ func (c *call) leaves() {
 	c.answer <- func([]string) ([]string, error) { runtime.Goexit(); return nil, nil }
 }
 
+// pass lets time go by, in a bubble.
+func pass(d time.Duration) { <-time.After(d) }
+
 // outcome is what a caller got.
 type outcome struct {
 	out string
@@ -109,6 +113,7 @@ type caller struct {
 	op     string
 	cancel context.CancelFunc
 	got    chan outcome
+	err    error // of its outcome, once the test has asked
 }
 
 // start lets a caller do op and waits until it does not go on by itself.
@@ -119,7 +124,7 @@ func start(t *testing.T, c *combiner, op string) *caller {
 func startWith(t *testing.T, op string, do func(context.Context, string) (string, error)) *caller {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	who := &caller{t, op, cancel, make(chan outcome, 1)}
+	who := &caller{t: t, op: op, cancel: cancel, got: make(chan outcome, 1)}
 	go func() {
 		defer close(who.got) // also when the goroutine is left
 		out, err := do(ctx, op)
@@ -158,6 +163,7 @@ func (w *caller) result() outcome {
 		if !ok {
 			w.t.Fatalf("%s has left its goroutine", w.op)
 		}
+		w.err = got.err
 		return got
 	default:
 		w.t.Fatalf("%s still waits", w.op)
@@ -174,23 +180,21 @@ func (w *caller) yes() {
 }
 
 // no says that the caller got an error that is want and that leaves nothing open.
-func (w *caller) no(want error) error {
+func (w *caller) no(want error) {
 	w.t.Helper()
 	got := w.result()
 	if !errors.Is(got.err, want) || errors.Is(got.err, fifty.ErrUnknownOutcome) || got.out != "" {
 		w.t.Fatalf("%s got %q, %v; want a definite %v", w.op, got.out, got.err, want)
 	}
-	return got.err
 }
 
 // unknown says that the caller got an error that is want and leaves the outcome open.
-func (w *caller) unknown(want error) error {
+func (w *caller) unknown(want error) {
 	w.t.Helper()
 	got := w.result()
 	if !errors.Is(got.err, want) || !errors.Is(got.err, fifty.ErrUnknownOutcome) || got.out != "" {
 		w.t.Fatalf("%s got %q, %v; want an unknown outcome, and %v", w.op, got.out, got.err, want)
 	}
-	return got.err
 }
 
 func allYes(t *testing.T, all []*caller) {

@@ -17,8 +17,9 @@ func TestAPanicIsUnknownToItsMembersAndTheOthersGoOn(t *testing.T) {
 		c := combine.New(s.run, config{BatchMax: 4})
 		all := queue(t, c, "alone", "a", "b", "c", "d", "next")
 		s.next("alone").panics(boom)
-		panicked, ok := errors.AsType[*combine.PanicError](all[0].unknown(boom))
-		if !ok || panicked.Value != error(boom) || !strings.Contains(string(panicked.Stack), "panics") {
+		all[0].unknown(boom)
+		panicked, ok := errors.AsType[*combine.PanicError](all[0].err)
+		if !ok || panicked.Value != boom || !strings.Contains(string(panicked.Stack), "panics") {
 			t.Errorf("%+v, want the panic with its stack", panicked)
 		}
 		s.next("a", "b", "c", "d").fail(errBad)
@@ -52,7 +53,8 @@ func TestAPanicOfCompareSendsNothingAndTheOthersGoOn(t *testing.T) {
 		s.next("first").done()
 		s.next("c", "d").done()
 		for _, w := range all[1:3] {
-			if _, ok := errors.AsType[*combine.PanicError](w.unknown(fifty.ErrUnknownOutcome)); !ok {
+			w.unknown(fifty.ErrUnknownOutcome)
+			if _, ok := errors.AsType[*combine.PanicError](w.err); !ok {
 				t.Error("want a PanicError")
 			}
 		}
@@ -79,7 +81,8 @@ func TestARunThatLeavesItsGoroutineHoldsUpNobody(t *testing.T) {
 		all[1].yes()
 		all[2].unknown(fifty.ErrUnknownOutcome)
 		for _, w := range all[3:5] { // of these it is known that nothing happened
-			if _, ok := errors.AsType[*combine.TogetherError](w.no(errBad)); !ok {
+			w.no(errBad)
+			if _, ok := errors.AsType[*combine.TogetherError](w.err); !ok {
 				t.Error("want a TogetherError")
 			}
 		}

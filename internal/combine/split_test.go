@@ -28,8 +28,9 @@ func TestOneBadMemberFailsAlone(t *testing.T) {
 		all[2].yes()
 		all[4].waits()
 		s.next("bad").fail(errBad)
-		if err := all[3].no(errBad); !errors.Is(errBad, err) {
-			t.Errorf("%v, want the error itself: it is known to be this member's", err)
+		all[3].no(errBad)
+		if _, ok := errors.AsType[*combine.TogetherError](all[3].err); ok {
+			t.Errorf("%v, want the error itself: it is known to be this member's", all[3].err)
 		}
 		all = append(all, start(t, c, "later")) // not into what is left of the batch
 		s.next("d", "e").done()
@@ -84,10 +85,18 @@ func TestBisectingFindsAnyBadMembersWithinItsBound(t *testing.T) {
 		bad   []int
 		calls int // the most
 	}{
-		{2, []int{0}, 3}, {2, []int{1}, 3}, {2, []int{0, 1}, 3},
-		{3, []int{0}, 5}, {3, []int{1}, 5}, {3, []int{2}, 3},
-		{8, []int{0, 7}, 11}, {8, []int{2, 3, 4}, 13},
-		{256, []int{0}, 17}, {256, []int{255}, 17}, {256, []int{100}, 17}, {256, []int{1, 99, 254}, 45},
+		{2, []int{0}, 3},
+		{2, []int{1}, 3},
+		{2, []int{0, 1}, 3},
+		{3, []int{0}, 5},
+		{3, []int{1}, 5},
+		{3, []int{2}, 3},
+		{8, []int{0, 7}, 11},
+		{8, []int{2, 3, 4}, 13},
+		{256, []int{0}, 17},
+		{256, []int{255}, 17},
+		{256, []int{100}, 17},
+		{256, []int{1, 99, 254}, 45},
 	} {
 		t.Run(fmt.Sprint(tc.size, tc.bad), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,9 +146,10 @@ func TestBisectingIsBoundedInCalls(t *testing.T) {
 		s.quiet()
 		all[1].no(errBad)
 		for i, members := range []int{2, 4, 4, 8, 8, 8, 8} {
-			err := all[i+2].no(errBad)
-			if together, ok := errors.AsType[*combine.TogetherError](err); !ok || together.Members != members {
-				t.Errorf("%s: %v, want a TogetherError of %d", all[i+2].op, err, members)
+			w := all[i+2]
+			w.no(errBad)
+			if together, ok := errors.AsType[*combine.TogetherError](w.err); !ok || together.Members != members {
+				t.Errorf("%s: %v, want a TogetherError of %d", w.op, w.err, members)
 			}
 		}
 		empty(t, c)
@@ -154,10 +164,10 @@ func TestBisectingIsBoundedInTime(t *testing.T) {
 		s.next("first").done()
 		slow := s.next("a", "b", "c", "d")
 		next := start(t, c, "next")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		slow.fail(errBad)
 		s.next("a", "b") // ends with the batch's time
-		time.Sleep(time.Second)
+		pass(time.Second)
 		for _, w := range all[1:3] {
 			w.no(combine.ErrTimeout)
 		}
@@ -166,6 +176,25 @@ func TestBisectingIsBoundedInTime(t *testing.T) {
 		}
 		s.next("next").done()
 		next.yes()
+		empty(t, c)
+	})
+}
+
+func TestABatchIsSentOnceEvenWhenItsTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		c := combine.New(s.run, config{Timeout: time.Second, Compare: func(a, b string) int {
+			pass(time.Second)
+			return strings.Compare(a, b)
+		}})
+		all := queue(t, c, "first", "a", "b")
+		s.next("first").done()
+		pass(time.Second)
+		s.next("a", "b") // it sees its context, and says that nothing happened
+		all[0].yes()
+		all[1].no(combine.ErrTimeout)
+		all[2].no(combine.ErrTimeout)
+		s.quiet()
 		empty(t, c)
 	})
 }
@@ -181,7 +210,8 @@ func TestAFailureThatIsNobodysIsNotBisected(t *testing.T) {
 		s.next("a", "b").fail(down)
 		s.next("c").done()
 		for _, w := range all[1:3] {
-			if together, ok := errors.AsType[*combine.TogetherError](w.no(down)); !ok || together.Members != 2 {
+			w.no(down)
+			if together, ok := errors.AsType[*combine.TogetherError](w.err); !ok || together.Members != 2 {
 				t.Errorf("want a TogetherError of 2")
 			}
 		}

@@ -43,22 +43,22 @@ func TestClocksFourHoursApartOnPostgresGiveEachKeyOneChargeAndOneAnswer(t *testi
 // works; and once it has died, nobody finds it unresolved before the store's clock says so.
 func TestClocksFourHoursApartOnPostgresSeeTheSameLease(t *testing.T) {
 	t.Parallel()
-	testLeases(t, problemUnresolved, 1, holds)
+	testLeases(t, testenv.Postgres(t).Database(t), clocks, problemUnresolved, 1, holds)
 }
 
 // TestClocksFourHoursApartOnPostgresTakeOverByTheStoresClock: the same on a route that goes on by itself.
 func TestClocksFourHoursApartOnPostgresTakeOverByTheStoresClock(t *testing.T) {
 	t.Parallel()
-	testLeases(t, "", 2, retries)
+	testLeases(t, testenv.Postgres(t).Database(t), clocks, "", 2, retries)
 }
 
-// testLeases kills owners on each of the clocks while they work. problem is what the others get past the lease,
+// testLeases kills owners on each of the hosts' clocks while they work. problem is what the others get past the lease,
 // or "" for the bank's answer; requests is how often the bank is asked in all.
-func testLeases(t *testing.T, problem string, requests int, fields []string) {
-	database := testenv.Postgres(t).Database(t)
+func testLeases(t *testing.T, database string, clocks []time.Duration, problem string, requests int, fields []string) {
+	t.Helper()
 	plan := slices.Repeat([]bankFault{waitAfter, fine}[:requests], len(clocks))
 	upstream, _ := newBank(t, scripted(fine, plan...))
-	others := startApart(t, upstream.url, database, fields...)
+	others := startEach(t, clocks, upstream.url, database, fields...)
 	for n, skew := range clocks {
 		owner := startSkewedRoute(t, skew, upstream.url, database, fields...)
 		c := orderOf(n + 1)
@@ -88,7 +88,7 @@ func testLeaseOf(t *testing.T, skew time.Duration, owner *host, c charge, upstre
 		a := c.mustSend(t, other.url)
 		seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
 		if a.problem() != problemInFlight || err != nil || time.Duration(seconds)*time.Second > 2*lease {
-			t.Errorf("owner at %v, host at %v: a duplicate during the work got %v", skew, clocks[i], a)
+			t.Errorf("owner at %v, host %d: a duplicate during the work got %v", skew, i, a)
 		}
 	}
 	owner.kill()
@@ -101,15 +101,15 @@ func testLeaseOf(t *testing.T, skew time.Duration, owner *host, c charge, upstre
 			after := storeTime(t, database, "select clock_timestamp()")
 			switch decided = a.problem() != problemInFlight; {
 			case !decided && before.After(expires):
-				t.Fatalf("owner at %v, host at %v: in flight %v after the end of the lease", skew, clocks[i], before.Sub(expires))
+				t.Fatalf("owner at %v, host %d: in flight %v after the end of the lease", skew, i, before.Sub(expires))
 			case !decided:
 				if err := pause(t.Context(), askAgain); err != nil {
 					t.Fatal(err)
 				}
 			case after.Before(expires):
-				t.Fatalf("owner at %v, host at %v: %v left of the lease, and a duplicate got %v", skew, clocks[i], expires.Sub(after), a)
+				t.Fatalf("owner at %v, host %d: %v left of the lease, and a duplicate got %v", skew, i, expires.Sub(after), a)
 			case a.problem() != problem:
-				t.Errorf("owner at %v, host at %v: past the lease a duplicate got %v", skew, clocks[i], a)
+				t.Errorf("owner at %v, host %d: past the lease a duplicate got %v", skew, i, a)
 			case problem == "":
 				a.bankAnswer(t)
 			}
@@ -219,6 +219,40 @@ func uuidv7(at time.Time) string {
 	copy(id[:6], ms[2:])
 	id[6], id[8] = id[6]&0x0f|0x70, id[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
+
+// TestPostgresClockFourHoursFromItsHostsChangesNothing: the store decides by its own clock, so its difference to
+// the hosts' is nothing that anyone sees. Only time-ordered keys are compared with it, by all hosts alike.
+func TestPostgresClockFourHoursFromItsHostsChangesNothing(t *testing.T) {
+	t.Parallel()
+	right := []time.Duration{0, 0}                           // the hosts'
+	for skew, problems := range map[time.Duration][2]string{ // for keys that the right clock, and the server's, made
+		hoursApart:  {problemExpired, ""},
+		-hoursApart: {problemKeyInvalid, ""},
+	} {
+		server := testenv.NewSkewedPostgres(t, skew)
+		if ahead := server.Ahead(t); (ahead - skew).Abs() > skewTolerance {
+			t.Fatalf("the server's clock is ahead by %v, want %v", ahead, skew)
+		}
+		service := startSandbox(t, sqliteURL(t))
+		gateways := urlsOf(startEach(t, right, service.url, server.Database(t), "retention: 1h", "tombstone: 2h"))
+		for n := 1; n <= faultKeys; n++ {
+			if _, err := sendAtOnce(t.Context(), orderOf(n), gateways); err != nil {
+				t.Fatalf("server at %v: key %d: %v", skew, n, err)
+			}
+		}
+		wantOneChargeOfEachAmount(t, ledger(t, service.url, "alice"))
+		for i, off := range []time.Duration{0, skew} {
+			for _, gateway := range gateways {
+				c := charge{key: uuidv7(time.Now().Add(off)), account: "bob", amount: 1200}
+				if a := c.mustSend(t, gateway); a.problem() != problems[i] {
+					t.Errorf("server at %v: a key from a client at %v got %v", skew, off, a)
+				}
+			}
+		}
+		testLeases(t, server.Database(t), right[:1], problemUnresolved, 1, holds)
+		testLeases(t, server.Database(t), right[:1], "", 2, retries)
+	}
 }
 
 // TestTokensAreJudgedByTheHostsClock is what the documentation says, and the one thing that a wrong clock changes.

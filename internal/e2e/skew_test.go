@@ -61,6 +61,11 @@ func startSkewedServe(tb testing.TB, skew time.Duration, config, database string
 // startApart starts a gateway for each of the clocks.
 func startApart(tb testing.TB, upstream, database string, fields ...string) (gateways []*host) {
 	tb.Helper()
+	return startEach(tb, clocks, upstream, database, fields...)
+}
+
+func startEach(tb testing.TB, clocks []time.Duration, upstream, database string, fields ...string) (gateways []*host) {
+	tb.Helper()
 	for _, skew := range clocks {
 		gateways = append(gateways, startSkewedRoute(tb, skew, upstream, database, fields...))
 	}

@@ -15,11 +15,7 @@ const leaseMargin = 10
 // beat renews a claim at a third of its lease while the function runs. A function that is done before the
 // first third never touches the store for it, and has no timer of its own.
 type beat struct {
-	k     *Keys
-	ctx   context.Context // the work's values without any cancellation; each renewal has its own time-out
-	claim Claim
-	run   *run      // the function's context
-	until time.Time // of this host's monotonic clock; past it the owner is taken for stuck
+	o *owner // past the end of its run it is taken for stuck
 
 	// valid is when this host stops trusting its lease: the time of sending plus the lease, less a margin.
 	// It only keeps this host from starting what it should not; the store's clock decides.
@@ -36,7 +32,7 @@ type beat struct {
 // stop ends the beat. A renewal that is on its way ends by its own time-out; it is conditional on a claim
 // in flight, so it can't disturb the completion.
 func (b *beat) stop() {
-	if b.k.firsts.leave(b) {
+	if b.o.keys.firsts.leave(b) {
 		return
 	}
 	b.mu.Lock()
@@ -48,14 +44,15 @@ func (b *beat) stop() {
 }
 
 func (b *beat) renew() {
-	if !wall.Runtime().Before(b.until) || b.over() {
+	if !wall.Runtime().Before(b.o.run.until) || b.over() {
 		return
 	}
-	lease := b.k.cfg.Lease
+	k := b.o.keys
+	lease := k.cfg.Lease
 	sent := wall.Now()
-	ctx, cancel := context.WithTimeout(b.ctx, lease/3)
+	ctx, cancel := context.WithTimeout(b.o.run.parent, lease/3) // the work's values, without any cancellation
 	defer cancel()
-	all, err := b.k.store.Renew(ctx, []Claim{b.claim}, lease)
+	all, err := k.store.Renew(ctx, []Claim{b.o.rec.claim()}, lease)
 	if err == nil {
 		err = all[0]
 	}
@@ -94,7 +91,7 @@ func (b *beat) held() error {
 	if wall.Now().Before(b.valid) {
 		return nil
 	}
-	return &LostError{Claim: b.claim}
+	return &LostError{Claim: b.o.rec.claim()}
 }
 
 // lost handles a renewal that was refused and says whether the beat ends. A lease that ran out is not
@@ -110,11 +107,10 @@ func (b *beat) lost(err *LostError) (ends bool) {
 		return true
 	}
 	if !told {
-		req := Request{Scope: b.claim.Scope, Key: b.claim.Key}
-		b.k.observe(b.ctx, "idempotency.lease_lost", req, time.Time{}, err)
+		b.o.keys.observe(b.o.run.parent, "idempotency.lease_lost", b.o.rec.Request, time.Time{}, err)
 	}
 	if err.Superseded {
-		b.run.lost(err)
+		b.o.run.lost(err)
 	}
 	return err.Superseded
 }

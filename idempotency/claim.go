@@ -38,7 +38,7 @@ func (k *Keys) storePolicy() retry.Policy {
 
 // claim asks the store for the key. The error is ErrExpired, a *fifty.InvalidError, or an *UnavailableError;
 // nothing was run.
-func (k *Keys) claim(ctx context.Context, asking *asking) (Claimed, error) {
+func (k *Keys) claim(ctx context.Context, asking *asking) (*Claimed, error) {
 	for range lateMax {
 		a := &asking.attempts[0]
 		claimed, err := k.ask(ctx, asking)
@@ -51,13 +51,13 @@ func (k *Keys) claim(ctx context.Context, asking *asking) (Claimed, error) {
 		_, err = k.complete(ctx, &ending{completions: [1]Completion{free}})
 		if err != nil && !isLost(err) {
 			k.abandonSoon(ctx, *a)
-			return Claimed{}, &UnavailableError{Cause: err}
+			return nil, &UnavailableError{Cause: err}
 		}
 		next := *a
 		next.ID = rand.Text()
 		asking = newAsking(next) // a store may still be reading what it was given before
 	}
-	return Claimed{}, &UnavailableError{Cause: errLate}
+	return nil, &UnavailableError{Cause: errLate}
 }
 
 // asking is an attempt on its way to the store, and the time-out of the first try, in one piece of memory. What
@@ -102,7 +102,7 @@ var errLate = errors.New("every claim had expired when its reply arrived; Config
 
 // ask sends one attempt's claim, again and again until there is a reply: a claim whose reply was lost is
 // recognised as ours.
-func (k *Keys) ask(ctx context.Context, asking *asking) (claimed Claimed, err error) {
+func (k *Keys) ask(ctx context.Context, asking *asking) (claimed *Claimed, err error) {
 	err = retry.Do(ctx, k.storePolicy(), func(ctx context.Context) error {
 		limit := asking.first.next(ctx, k.cfg.StoreMax/2)
 		defer limit.end()
@@ -110,16 +110,19 @@ func (k *Keys) ask(ctx context.Context, asking *asking) (claimed Claimed, err er
 		if err != nil {
 			return err
 		}
-		claimed = all[0]
+		claimed = &all[0]
 		return claimed.Err
 	})
-	if err == nil || refused(err) {
-		return claimed, err
+	if err == nil {
+		return claimed, nil
+	}
+	if refused(err) {
+		return nil, err
 	}
 	if errors.Is(err, fifty.ErrUnknownOutcome) {
 		k.abandonSoon(ctx, asking.attempts[0])
 	}
-	return Claimed{}, &UnavailableError{Cause: err}
+	return nil, &UnavailableError{Cause: err}
 }
 
 // refused says that the store was asked and said no to the attempt, for good.

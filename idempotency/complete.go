@@ -14,9 +14,10 @@ import (
 // owner is the one arrival that runs the function: its claim, the heartbeat that keeps it, and all else that
 // it needs until its work is done, in one piece of memory.
 type owner struct {
+	keys   *Keys
 	asking asking
 	sent   time.Time // when the claim went out, by this host's monotonic clock
-	rec    Record    // the claim, once it is won
+	rec    *Record   // the claim, once it is won
 	run    run
 	beat   beat
 	flight flight
@@ -32,7 +33,7 @@ func (k *Keys) work(ctx context.Context, o *owner, fn func(o *owner) (Response, 
 	defer o.run.end()
 
 	lease, b := k.cfg.Lease, &o.beat
-	b.k, b.ctx, b.claim, b.run, b.until = k, detached, o.rec.claim(), &o.run, o.run.until
+	b.o = o
 	b.valid = o.sent.Add(lease - lease/leaseMargin)
 	k.firsts.join(b, now, now.Add(lease/3))
 	defer b.stop()
@@ -64,7 +65,7 @@ func (k *Keys) dropped(ctx context.Context, o *owner) {
 // finish records the outcome of fn and says what the caller gets. Nothing of the answer leaves before it is
 // durable: a caller that has it must find every duplicate getting the same.
 func (k *Keys) finish(ctx, detached context.Context, o *owner, r Response, fnErr error) (Result, error) {
-	rec, began := &o.rec, o.sent
+	rec, began := o.rec, o.sent
 	state, response, err := outcome(r, fnErr)
 	c := &o.ending.completions[0]
 	c.Claim, c.State = rec.claim(), state

@@ -202,9 +202,9 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, e
 	if rec, ok := k.answered(ctx, a.Request); ok {
 		return k.duplicate(ctx, a.Request, rec)
 	}
-	o := &owner{asking: asking{attempts: [1]Attempt{a}}}
+	o := &owner{keys: k, asking: asking{attempts: [1]Attempt{a}}}
 	req := &o.asking.attempts[0].Request
-	claimed, err := k.await(ctx, *req, func(ctx context.Context) (Claimed, error) {
+	claimed, err := k.await(ctx, *req, func(ctx context.Context) (*Claimed, error) {
 		asking := &o.asking
 		if !o.sent.IsZero() { // it waits and asks again; a store may still be reading what it was given before
 			asking = newAsking(a)
@@ -218,9 +218,11 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, e
 	if !claimed.Won {
 		return k.duplicate(ctx, *req, claimed.Record)
 	}
-	o.rec = claimed.Record
-	k.flights.start(&o.flight, *req)
-	defer k.flights.end(&o.flight)
+	o.rec = &claimed.Record
+	if k.cfg.Wait {
+		k.flights.start(&o.flight, *req)
+		defer k.flights.end(&o.flight, *req)
+	}
 	k.observe(ctx, "idempotency.claimed", *req, o.sent, nil)
 	return k.work(ctx, o, fn)
 }

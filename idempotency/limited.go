@@ -18,11 +18,11 @@ type limited struct {
 	causes bool      // it may be told a cause
 	alone  bool      // parent never ends
 
-	mu   sync.Mutex
+	over bool
+	mu   sync.Mutex      // for over and what follows
 	real context.Context // nil while nobody waits
 	stop context.CancelFunc
 	lose context.CancelCauseFunc // with causes
-	over bool
 }
 
 var _ context.Context = (*limited)(nil)

@@ -231,7 +231,7 @@ func (k *Keys) DoSteps(ctx context.Context, req Request, fn func(ctx context.Con
 	a.Resume = true
 	return k.do(ctx, a, func(o *owner) (Response, error) {
 		s := &Steps{
-			keys: k, ctx: context.WithoutCancel(ctx), rec: o.rec, beat: &o.beat, sent: o.sent,
+			keys: k, ctx: context.WithoutCancel(ctx), rec: *o.rec, beat: &o.beat, sent: o.sent,
 			known: make(map[string]StepRecord, len(o.rec.Steps)), begun: map[string]bool{},
 		}
 		for _, step := range o.rec.Steps {

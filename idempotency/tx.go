@@ -53,8 +53,9 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 	}
 	began := wall.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
-	claimed, err := k.await(ctx, req, func(ctx context.Context) (Claimed, error) {
-		return retry.Value(ctx, t.policy(), t.try)
+	claimed, err := k.await(ctx, req, func(ctx context.Context) (*Claimed, error) {
+		claimed, err := retry.Value(ctx, t.policy(), t.try)
+		return &claimed, err
 	})
 	switch {
 	case err != nil:
@@ -128,9 +129,11 @@ func (t *txCall[Tx]) try(ctx context.Context) (Claimed, error) {
 }
 
 func (t *txCall[Tx]) run(ctx context.Context, tx Tx) (Response, error) {
-	var w flight
-	t.keys.flights.start(&w, t.attempt.Request)
-	defer t.keys.flights.end(&w)
+	if t.keys.cfg.Wait {
+		var w flight
+		t.keys.flights.start(&w, t.attempt.Request)
+		defer t.keys.flights.end(&w, t.attempt.Request)
+	}
 	t.ran = true
 	r, err := t.fn(ctx, tx)
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 	pollLast  = time.Second
 )
 
-// flights are the works of this process, so that duplicates here are woken instead of asking the store.
+// flights are the works of this process, so that duplicates here are woken instead of asking the store. They
+// are kept only where duplicates may wait.
 type flights struct {
 	mu      sync.Mutex
 	aloft   map[flightID]*flight
@@ -26,27 +27,26 @@ type flightID struct{ scope, key string }
 
 // flight is one work. It is made by its owner, and is aloft from start to end.
 type flight struct {
-	id     flightID
 	landed chan struct{} // closed when the work has ended; made for the first who waits
 }
 
 // start notes that req is at work here, until end is called.
 func (f *flights) start(w *flight, req Request) {
-	w.id = flightID{req.Scope, req.Key}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.aloft == nil {
 		f.aloft = map[flightID]*flight{}
 	}
-	f.aloft[w.id] = w
+	f.aloft[flightID{req.Scope, req.Key}] = w
 }
 
-// end wakes those who wait for w.
-func (f *flights) end(w *flight) {
+// end wakes those who wait for w, the work of req.
+func (f *flights) end(w *flight, req Request) {
+	id := flightID{req.Scope, req.Key}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.aloft[w.id] == w { // a successor may have started here
-		delete(f.aloft, w.id)
+	if f.aloft[id] == w { // a successor may have started here
+		delete(f.aloft, id)
 	}
 	if w.landed != nil {
 		close(w.landed)
@@ -86,7 +86,7 @@ func (f *flights) leave() {
 
 // await claims, and with Config.Wait claims again until the key is no longer in flight. It gives up after
 // WaitMax, and does not begin when too many wait; what the last claim found then stands.
-func (k *Keys) await(ctx context.Context, req Request, claim func(ctx context.Context) (Claimed, error)) (Claimed, error) {
+func (k *Keys) await(ctx context.Context, req Request, claim func(ctx context.Context) (*Claimed, error)) (*Claimed, error) {
 	claimed, err := claim(ctx)
 	if !k.cfg.Wait || err != nil || !inFlight(req, claimed) || !k.flights.join(k.cfg.WaitersMax) {
 		return claimed, err
@@ -103,7 +103,7 @@ func (k *Keys) await(ctx context.Context, req Request, claim func(ctx context.Co
 			return claimed, nil
 		}
 		if err != nil {
-			return Claimed{}, err
+			return nil, err
 		}
 		claimed = next
 	}
@@ -111,7 +111,7 @@ func (k *Keys) await(ctx context.Context, req Request, claim func(ctx context.Co
 }
 
 // inFlight says that a duplicate would be told to ask again.
-func inFlight(req Request, c Claimed) bool {
+func inFlight(req Request, c *Claimed) bool {
 	if c.Won {
 		return false
 	}

@@ -40,8 +40,14 @@ type stored struct {
 	made    time.Time // of a time-ordered key
 }
 
-func (r *stored) record(now time.Time) idempotency.Record {
-	rec := r.Record
+func (r *stored) record(now time.Time) (rec idempotency.Record) {
+	r.read(&rec, now)
+	return rec
+}
+
+// read is record in place.
+func (r *stored) read(rec *idempotency.Record, now time.Time) {
+	*rec = r.Record
 	rec.Age, rec.ExpiresIn = now.Sub(r.created), 0
 	if rec.State == idempotency.InFlight {
 		rec.ExpiresIn = r.expires.Sub(now)
@@ -51,7 +57,6 @@ func (r *stored) record(now time.Time) idempotency.Record {
 	for i := range rec.Steps {
 		rec.Steps[i].Result = bytes.Clone(rec.Steps[i].Result)
 	}
-	return rec
 }
 
 func clone(r idempotency.Response) idempotency.Response {
@@ -109,7 +114,8 @@ func (k Keys) claim(a *idempotency.Attempt, answer *idempotency.Claimed) {
 	}
 	// Linearization point: the put under the mutex. A later caller finds this record and is a duplicate.
 	e.rec = k.store.claimedBy(a, &e.rec, now)
-	*answer = idempotency.Claimed{Won: true, Record: e.rec.record(now)}
+	answer.Won = true
+	e.rec.read(&answer.Record, now)
 }
 
 // look says whether a may take its key; if so its entry is there and nothing else has changed. If not, found
@@ -130,7 +136,7 @@ func (k Keys) look(a *idempotency.Attempt, now time.Time, found *idempotency.Cla
 		found.Record = idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
 		return e, false
 	}
-	found.Record = e.rec.record(now)
+	e.rec.read(&found.Record, now)
 	switch idempotency.Judge(found.Record, *a) {
 	case idempotency.Take:
 		if found.Record.State == idempotency.Free {

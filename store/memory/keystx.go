@@ -63,6 +63,7 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 		// Linearization point: the key is this transaction's from here to its end.
 		e.tx, before = tx, &e.rec
 		tx.held[id] = true
+		s.taken++
 	}
 	rec := s.claimedBy(&a, before, now)
 	tx.log = append(tx.log, change{key: id, rec: &rec, claim: true})

@@ -24,6 +24,7 @@ type Store struct {
 
 	mu         sync.Mutex
 	keys       map[keyID]*entry
+	taken      int   // of them, by transactions
 	due        queue // done or free
 	buried     queue // tombstones
 	tokenFloor int64 // no key that was removed had a higher token

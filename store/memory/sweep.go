@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -12,23 +11,11 @@ import (
 // that it drops belong to keys that were claimed anew.
 const looksPerLimit = 10
 
-// queue is the records that a sweep will come to, in the order in which their time begins.
-type queue []turn
-
 // turn is a record's place in a queue. It is void once the record has changed since, or is gone.
 type turn struct {
 	e   *entry
 	rec time.Time // when the record changed
 	at  time.Time // when its time begins
-}
-
-// add puts t in its place, nearly always the last.
-func (q *queue) add(t turn) {
-	i := len(*q)
-	for i > 0 && (*q)[i-1].at.After(t.at) {
-		i--
-	}
-	*q = slices.Insert(*q, i, t)
 }
 
 // Sweep drops answers and removes tombstones; see idempotency.Store.
@@ -50,27 +37,23 @@ func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, lim
 func (s *Store) sweep(
 	q *queue, due func(idempotency.State) bool, before time.Time, limit int, act func(e *entry),
 ) (swept int) {
-	looks := 0
-	var kept queue
-	for ; looks < min(len(*q), looksPerLimit*limit) && swept < limit; looks++ {
-		t := (*q)[looks]
-		if t.at.After(before) {
+	var kept []turn
+	for looks := 0; looks < looksPerLimit*limit && swept < limit; looks++ {
+		t, ok := q.first()
+		if !ok || t.at.After(before) {
 			break
 		}
-		e := t.e
+		q.drop()
 		switch {
-		case !due(e.rec.State) || !e.rec.changed.Equal(t.rec): // void
-		case e.tx != nil:
+		case !due(t.e.rec.State) || !t.e.rec.changed.Equal(t.rec): // void
+		case t.e.tx != nil:
 			kept = append(kept, t)
 		default:
-			act(e)
+			act(t.e)
 			swept++
 		}
 	}
-	*q = (*q)[looks:]
-	if len(kept) > 0 {
-		*q = slices.Concat(kept, *q)
-	}
+	q.putBack(kept)
 	return swept
 }
 

@@ -103,6 +103,9 @@ func (s *Store) lockSettled(ctx context.Context, n int, id func(i int) keyID) er
 
 // busy returns what is closed when the first transaction that is at work on one of the keys has ended.
 func (s *Store) busy(n int, id func(i int) keyID) <-chan struct{} {
+	if s.taken == 0 {
+		return nil
+	}
 	for i := range n {
 		if e := s.keys[id(i)]; e != nil && e.tx != nil {
 			return e.tx.ended
@@ -116,6 +119,7 @@ func (tx *Tx) release(id keyID) {
 	delete(tx.held, id)
 	e := tx.store.keys[id]
 	e.tx = nil
+	tx.store.taken--
 	if !e.recorded() {
 		delete(tx.store.keys, id)
 	}

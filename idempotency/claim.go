@@ -69,11 +69,8 @@ type asking struct {
 
 func newAsking(a Attempt) *asking { return &asking{attempts: [1]Attempt{a}} }
 
-// trial is the time-out of one try of a conversation with the store.
-type trial struct {
-	limited
-	used bool
-}
+// trial is the time-out of the first try of a conversation with the store.
+type trial struct{ limited }
 
 // next begins the time-out of the next try under ctx: the first one in t itself, each further one anew, for the
 // store may still look at the one before.

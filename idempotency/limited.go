@@ -17,8 +17,9 @@ type limited struct {
 	until  time.Time // by wall.Runtime
 	causes bool      // it may be told a cause
 	alone  bool      // parent never ends
+	used   bool      // by a trial
 
-	over bool
+	over bool            // it has ended
 	mu   sync.Mutex      // for over and what follows
 	real context.Context // nil while nobody waits
 	stop context.CancelFunc

@@ -116,8 +116,8 @@ func (c *conn) held(s *Strike) error {
 		return nil
 	case <-c.killed:
 		return ErrClosed
-	case <-c.gone:
-		return ErrServerEnded
+	case <-c.gone: // also when it was killed
+		return c.ending()
 	}
 }
 

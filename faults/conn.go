@@ -149,7 +149,7 @@ func (c *conn) deliver(f Frame) error {
 	c.owed += f.Asks
 	c.p.mu.Unlock()
 	if _, err := c.server.Write(f.Data); err != nil {
-		return fmt.Errorf("%w: %w", ErrServerEnded, err)
+		return fmt.Errorf("%w: %w", c.ending(), err)
 	}
 	return nil
 }

@@ -53,9 +53,9 @@
 //     that is the whole request, executed late.
 //   - client-gone at each last message: as reply-lost, but the retry overlaps with the execution.
 //
-// A zombie within a request leaves a server that has executed a part of it and waits for the rest, with the
-// locks of that part: a retry that needs them waits, as it would in production. Such a point ends with the
-// retry's own time-out or the server's; release the strike then. Delayed and partition add no state that is
+// A zombie within a request, or within a transaction, leaves a server that has executed a part of it and waits
+// for the rest, with the locks of that part: a retry that needs them waits, as it would in production. Such a
+// point ends with the retry's own time-out or the server's; then release the strike, and retry again. Delayed and partition add no state that is
 // not in the list, but the client's own time-outs decide when it gives up: run them where those matter.
 //
 // # Who is told

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -71,10 +73,12 @@ type server struct {
 	tb    testing.TB
 	addr  string
 	hold  chan struct{}
+	let   func()      // closes hold
 	ended chan string // per connection, how the client's side of it ended: "FIN" or an error
 
-	mu  sync.Mutex
-	got []string
+	mu    sync.Mutex
+	got   []string
+	conns []net.Conn
 }
 
 func startServer(tb testing.TB) *server {
@@ -85,6 +89,7 @@ func startServer(tb testing.TB) *server {
 	}
 	const connsMax = 100
 	s := &server{tb: tb, addr: listener.Addr().String(), hold: make(chan struct{}), ended: make(chan string, connsMax)}
+	s.let = sync.OnceFunc(func() { close(s.hold) })
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -92,14 +97,25 @@ func startServer(tb testing.TB) *server {
 			if err != nil {
 				return
 			}
+			s.mu.Lock()
+			s.conns = append(s.conns, conn)
+			s.mu.Unlock()
 			wg.Go(func() { s.serve(conn) })
 		}
 	})
 	tb.Cleanup(func() {
 		_ = listener.Close()
+		s.let()
 		wg.Wait()
 	})
 	return s
+}
+
+// hangUp ends the first connection from the server's side.
+func (s *server) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.conns[0].Close()
 }
 
 func (s *server) serve(conn net.Conn) {
@@ -180,6 +196,15 @@ func (b bench) finished(s *faults.Strike) {
 	}
 }
 
+// gets waits until the server has got this, and nothing else.
+func (b bench) gets(want ...string) {
+	b.t.Helper()
+	for len(b.server.received()) < len(want) && b.ctx.Err() == nil {
+		runtime.Gosched()
+	}
+	b.received(want...)
+}
+
 func (b bench) received(want ...string) {
 	b.t.Helper()
 	if got := b.server.received(); !slices.Equal(got, want) {
@@ -239,8 +264,19 @@ func (c *client) hears(want string) {
 	}
 }
 
+// hearsNothing looks for a moment whether something comes, be it the end. Where nothing can come, it never fails.
+func (c *client) hearsNothing() {
+	c.t.Helper()
+	_ = c.conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+	line, err := c.r.ReadString('\n')
+	_ = c.conn.SetReadDeadline(time.Now().Add(waitMax))
+	if !errors.Is(err, os.ErrDeadlineExceeded) || line != "" {
+		c.t.Fatalf("heard %q, %v", line, err)
+	}
+}
+
 // ends reads until the connection ends, and says how, having closed it.
-func (c *client) ends() (err error, lines []string) { //nolint:revive // the error is the result
+func (c *client) ends() (lines []string, err error) {
 	c.t.Helper()
 	defer c.conn.Close()
 	for {
@@ -250,7 +286,7 @@ func (c *client) ends() (err error, lines []string) { //nolint:revive // the err
 			if errors.As(err, &timeout) && timeout.Timeout() {
 				c.t.Fatal("the connection has not ended")
 			}
-			return err, lines
+			return lines, err
 		}
 		lines = append(lines, strings.TrimSpace(line))
 	}

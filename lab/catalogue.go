@@ -45,6 +45,9 @@ var toCome = []Entry{
 // Catalogue lists all failures, and the scenarios that show them.
 func Catalogue() []Entry {
 	all := slices.Clone(toCome)
+	for i := range all {
+		all[i].ToCome = true
+	}
 	for _, s := range scenarios() {
 		all = append(all, Entry{Number: s.Number, Name: s.Name, Title: s.Title})
 	}
@@ -61,12 +64,12 @@ type UnknownError struct {
 }
 
 func (e *UnknownError) Error() string {
-	have := "these can be played: " + strings.Join(e.Names, ", ")
+	have := "these are there: " + strings.Join(e.Names, ", ")
 	switch {
 	case e.ToCome:
 		return fmt.Sprintf("scenario %s is to come; %s (fifty lab --list shows all)", e.Asked, have)
 	case e.Nearest != "":
-		return fmt.Sprintf("there is no scenario %q; did you mean %s? %s", e.Asked, e.Nearest, have)
+		return fmt.Sprintf("there is no scenario %q; did you mean %s? Else %s", e.Asked, e.Nearest, have)
 	default:
 		return fmt.Sprintf("there is no scenario %q; %s (by number too: 1 to %d)", e.Asked, have, CatalogueMax)
 	}
@@ -119,9 +122,9 @@ func unknown(word string, all []*Scenario) error {
 		}
 	}
 	least := 4 // further away it is another word
-	for _, c := range Catalogue() {
-		if d := distance(word, c.Name); d < least {
-			least, e.Nearest = d, c.Name
+	for _, name := range e.Names {
+		if d := distance(word, name); d < least {
+			least, e.Nearest = d, name
 		}
 	}
 	return e

@@ -19,11 +19,14 @@ const noiseMax = 4 << 10
 // HostError says that a host ended, or could not begin, so that the run has no result.
 type HostError struct {
 	Host string // "host 3"
-	PID  int
+	PID  int    // 0 when it did not start
 	Why  string // what it wrote or said
 }
 
 func (e *HostError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%s can't be started: %s", e.Host, e.Why)
+	}
 	text := fmt.Sprintf("%s (process %d) ended in the middle of the run, so there is no result; run it again", e.Host, e.PID)
 	if e.Why != "" {
 		text += "; it said: " + e.Why

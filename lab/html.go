@@ -21,6 +21,9 @@ const (
 	laneWidthMin = 8
 )
 
+// narrowLane is the width below which not every lane has room for its number.
+const narrowLane = 18
+
 // headEvery is how many lanes have a number where they are narrow.
 const headEvery = 5
 
@@ -28,6 +31,7 @@ type pageView struct {
 	Report
 	LaneWidth int
 	DotSize   int
+	Narrow    bool // there are many lanes, and little room for words
 	Scenarios []scenarioView
 }
 
@@ -39,6 +43,7 @@ type scenarioView struct {
 type runView struct {
 	Played
 	Heads []headView
+	Tall  bool // some head is a word
 	Rows  []rowView
 }
 
@@ -76,22 +81,23 @@ func WriteHTML(w io.Writer, r Report) error {
 		}
 		v.Scenarios = append(v.Scenarios, s)
 	}
-	v.DotSize = min(12, v.LaneWidth-2)
+	v.DotSize, v.Narrow = min(12, v.LaneWidth-2), v.LaneWidth < narrowLane
 	return pageTemplate.Execute(w, v)
 }
 
 func viewRun(p Played) runView {
 	v := runView{Played: p}
-	for _, lane := range p.Lanes {
+	for i, lane := range p.Lanes {
 		n, isHost := numberOf(lane)
 		head := headView{Full: lane, Short: lane, Name: true}
 		if isHost {
 			head.Name, head.Short = false, strconv.Itoa(n)
 		}
-		if isHost && lanesWidth/len(p.Lanes) < 18 && n != 1 && n%headEvery != 0 {
+		if isHost && lanesWidth/len(p.Lanes) < narrowLane && n != 1 && (n%headEvery != 0 || besideWord(p.Lanes, i)) {
 			head.Short = ""
 		}
 		v.Heads = append(v.Heads, head)
+		v.Tall = v.Tall || head.Name
 	}
 	for _, m := range fold(p.Events) {
 		for _, e := range m.first {
@@ -102,6 +108,15 @@ func viewRun(p Played) runView {
 		}
 	}
 	return v
+}
+
+// besideWord says whether the next lane is a client's, whose name needs the room.
+func besideWord(lanes []string, i int) bool {
+	if i+1 == len(lanes) {
+		return false
+	}
+	_, isHost := numberOf(lanes[i+1])
+	return !isHost
 }
 
 func atText(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) }

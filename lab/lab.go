@@ -36,6 +36,8 @@ type Config struct {
 	HostCommand []string
 	// Watcher sees it all as it goes. Defaults to Silent.
 	Watcher Watcher
+
+	staged func(*Stage) // a test's hand on the hosts of each run
 }
 
 func (c Config) withDefaults() Config {
@@ -87,7 +89,7 @@ func Play(ctx context.Context, cfg Config) (report Report, err error) {
 	if err != nil {
 		return Report{}, because(ctx, err)
 	}
-	defer func() { err = errors.Join(err, where.close()) }()
+	defer func() { err = also(err, where.close()) }()
 	l := &session{cfg: cfg, place: where}
 	report = Report{Seed: cfg.Seed, Hosts: cfg.Hosts, Database: where.name(), OK: true}
 	cfg.Watcher.Session(report)
@@ -102,6 +104,14 @@ func Play(ctx context.Context, cfg Config) (report Report, err error) {
 	}
 	cfg.Watcher.End(report)
 	return report, nil
+}
+
+// also adds an error of the clean-up to another one, which stays as it is when there is nothing to add.
+func also(err, more error) error {
+	if more == nil {
+		return err
+	}
+	return errors.Join(err, more)
 }
 
 // because is the cause of a context's end, if it has ended, for then err is only what that led to.
@@ -140,7 +150,7 @@ func (l *session) play(ctx context.Context, s *Scenario, i int) (played Played, 
 	if err != nil {
 		return played, because(limited, l.place.explain(err))
 	}
-	defer func() { err = errors.Join(err, l.place.drop(context.WithoutCancel(ctx), w)) }()
+	defer func() { err = also(err, l.place.drop(context.WithoutCancel(ctx), w)) }()
 	db, err := makeWorld(limited, w, s.Tables)
 	if err != nil {
 		return played, because(limited, l.place.explain(err))
@@ -149,7 +159,7 @@ func (l *session) play(ctx context.Context, s *Scenario, i int) (played Played, 
 		DB: db, lab: l, script: s, world: w, began: time.Now(), giveUp: giveUp, watcher: l.cfg.Watcher,
 		Rand: rand.New(rand.NewPCG(uint64(l.cfg.Seed), uint64(s.Number)<<32|uint64(i))), //nolint:gosec // a seed, no secret
 	}
-	defer func() { err = errors.Join(err, stage.end(), db.Close()) }()
+	defer func() { err = also(err, errors.Join(stage.end(), db.Close())) }()
 	n := l.cfg.Hosts
 	if s.HostsMax != 0 {
 		n = min(n, s.HostsMax)

@@ -44,7 +44,7 @@ func openPlace(ctx context.Context, dbURL string, hosts int) (place, error) {
 	case dbURL == "":
 		return newFolder(os.TempDir(), "")
 	case scheme == "memory":
-		return nil, &server.URLError{Problem: "memory: is one process's own, and the lab's hosts are processes that must share it"}
+		return nil, errors.New("the database memory: is one process's own, and the lab's hosts are processes that must share one; leave --db away for a temporary file, or write sqlite://PATH or postgres://USER@HOST/NAME")
 	case scheme == "sqlite":
 		path, ok := strings.CutPrefix(rest, "//")
 		if !ok || path == "" || strings.ContainsAny(path, "?#") {

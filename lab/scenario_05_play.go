@@ -21,7 +21,7 @@ var arrivals = []struct {
 // tellStory plays the arrivals, each at its minute by the database's clock and on another host. The minutes
 // count from the end of the first one's work.
 func tellStory(ctx context.Context, s *Stage, arrive func(ctx context.Context, nth int, h *Host) error) error {
-	s.Tell("a minute of the story takes %v", storyMinute)
+	s.Tell("a minute of the story takes %d ms", storyMinute.Milliseconds())
 	order := s.Shuffled()
 	var zero time.Time
 	for i, at := range arrivals {

@@ -28,7 +28,7 @@ func keysAcrossTenants() *Scenario {
 }
 
 // serveGlobal remembers answers by key. Its insert is the check, as it should be.
-func serveGlobal(_ context.Context, a *Actor, _ struct{}) (string, error) {
+func serveGlobal(_ context.Context, a *Actor, _ Tone) (string, error) {
 	s, err := listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, err := read(r)
 		if err != nil {
@@ -123,7 +123,7 @@ func countBoth(ctx context.Context, s *Stage) (annas, bens int, err error) {
 }
 
 func playGlobal(ctx context.Context, s *Stage) (Verdict, error) {
-	urls, err := serveAll(ctx, s, "serve-global")
+	urls, err := serveAll(ctx, s, "serve-global", Bad)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -140,7 +140,7 @@ func playGlobal(ctx context.Context, s *Stage) (Verdict, error) {
 }
 
 func playScoped(ctx context.Context, s *Stage) (Verdict, error) {
-	urls, err := serveAll(ctx, s, "serve")
+	urls, err := serveAll(ctx, s, "serve", Good)
 	if err != nil {
 		return Verdict{}, err
 	}

@@ -32,14 +32,14 @@ func keyPerAttempt() *Scenario {
 	}
 }
 
-// serveShop is the same server in both runs: Fifty's middleware, with the detector.
-func serveShop(_ context.Context, a *Actor, _ struct{}) (string, error) {
+// serveShop is the same server in both runs: Fifty's middleware, with the detector. tone is what its charges are.
+func serveShop(_ context.Context, a *Actor, tone Tone) (string, error) {
 	keys := idempotency.New(a.DB.Keys, idempotency.Config{
 		Owner: a.Name, PerAttempt: idempotency.NewPerAttempt(nil),
 		Observer: fifty.ObserverFunc(func(_ context.Context, e fifty.Event) { spotted(a, e) }),
 	})
 	var s *service
-	guarded := idempotencyhttp.Middleware(keys, idempotencyhttp.Config{Scope: caller})(shop(a))
+	guarded := idempotencyhttp.Middleware(keys, idempotencyhttp.Config{Scope: caller})(shop(a, tone))
 	s, err := listen(losing(a, func() *service { return s }, guarded))
 	if err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func serveShop(_ context.Context, a *Actor, _ struct{}) (string, error) {
 }
 
 // shop charges, once per call.
-func shop(a *Actor) http.Handler {
+func shop(a *Actor, tone Tone) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, err := read(r)
 		if err != nil {
@@ -61,7 +61,7 @@ func shop(a *Actor) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		a.Say(Step{"insert into charges … " + p.Order, "1 row: the card is charged", Plain})
+		a.Say(Step{"insert into charges … " + p.Order, "1 row: the card is charged", tone})
 		answer(w, receipt{Charge: id, Account: p.Account, Cents: p.Cents})
 	})
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // serveAll makes each host a server and returns their addresses in the order of the hosts.
-func serveAll(ctx context.Context, s *Stage, do string) (map[*Host]string, error) {
+func serveAll(ctx context.Context, s *Stage, do string, tone Tone) (map[*Host]string, error) {
 	urls := make(map[*Host]string)
 	for _, h := range s.Hosts {
-		url, err := Ask[string](ctx, h, do, struct{}{})
+		url, err := Ask[string](ctx, h, do, tone)
 		if err != nil {
 			return nil, err
 		}
@@ -34,8 +34,8 @@ func payLosing(ctx context.Context, client *Host, p payment, way []*Host, urls m
 }
 
 // openShop makes all hosts servers and starts their client.
-func openShop(ctx context.Context, s *Stage) (client *Host, urls map[*Host]string, err error) {
-	if urls, err = serveAll(ctx, s, "serve"); err != nil {
+func openShop(ctx context.Context, s *Stage, tone Tone) (client *Host, urls map[*Host]string, err error) {
+	if urls, err = serveAll(ctx, s, "serve", tone); err != nil {
 		return nil, nil, err
 	}
 	client, err = s.Client(ctx, "client")
@@ -43,7 +43,7 @@ func openShop(ctx context.Context, s *Stage) (client *Host, urls map[*Host]strin
 }
 
 func playPerAttempt(ctx context.Context, s *Stage) (Verdict, error) {
-	client, urls, err := openShop(ctx, s)
+	client, urls, err := openShop(ctx, s, Bad)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -63,7 +63,7 @@ func playPerAttempt(ctx context.Context, s *Stage) (Verdict, error) {
 const signKeys = 3
 
 func playPerIntent(ctx context.Context, s *Stage) (Verdict, error) {
-	client, urls, err := openShop(ctx, s)
+	client, urls, err := openShop(ctx, s, Good)
 	if err != nil {
 		return Verdict{}, err
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/fiftyhosts/fifty/faults/hosts"
 )
 
+// eventsMax bounds a timeline.
+const eventsMax = 20_000
+
 // A Stage is what a run is conducted on: hosts, their database, a timeline and a seed. Its methods are safe
 // for concurrent use, except for Rand and what uses it.
 type Stage struct {
@@ -37,8 +40,11 @@ type Stage struct {
 func (s *Stage) record(host string, step Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	if s.over || len(s.events) > eventsMax {
 		return
+	}
+	if len(s.events) == eventsMax {
+		host, step = "", Step{Did: fmt.Sprintf("that were %d steps; the rest is not shown", eventsMax)}
 	}
 	if len(s.events) == 0 {
 		s.began = time.Now() // what came before is not the story
@@ -97,7 +103,11 @@ func (s *Stage) start(ctx context.Context, n int) error {
 		s.Hosts = nil
 		return fmt.Errorf("the hosts can't be started: %w", err)
 	}
-	return s.begin(ctx, s.Hosts, procs)
+	err = s.begin(ctx, s.Hosts, procs)
+	if err == nil && s.lab.cfg.staged != nil {
+		s.lab.cfg.staged(s)
+	}
+	return err
 }
 
 func (s *Stage) newHost(name string, number int) *Host {

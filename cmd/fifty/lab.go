@@ -19,9 +19,6 @@ import (
 // labHostName is the hidden command that a host of the lab runs.
 const labHostName = "lab-host"
 
-// errInterrupted is what a signal makes of a run.
-var errInterrupted = &failure{errors.New("interrupted; the hosts are gone and nothing is left behind")}
-
 // labFlags are those of lab.
 type labFlags struct {
 	cfg        lab.Config
@@ -125,11 +122,8 @@ func (a *app) runLab(parent context.Context, f labFlags) (err error) {
 	defer stop()
 	f.cfg.Watcher = a.watcher(f.json)
 	report, err := lab.Play(ctx, f.cfg)
-	if errors.Is(err, context.Canceled) {
-		return errInterrupted
-	}
 	if err != nil {
-		return err
+		return interrupted(ctx, err)
 	}
 	if f.json {
 		if err := a.printJSON(report); err != nil {
@@ -143,6 +137,18 @@ func (a *app) runLab(parent context.Context, f labFlags) (err error) {
 		return &failure{fmt.Errorf("a run did not come to what it must; the same order again: --seed %d", report.Seed)}
 	}
 	return nil
+}
+
+// interrupted is the error of a run that a signal ended, whatever else that led to; any other comes back as it is.
+func interrupted(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() == nil:
+		return err
+	case err == context.Canceled: //nolint:errorlint // this alone says that the end was clean
+		return &failure{errors.New("interrupted; the hosts are gone and nothing is left behind")}
+	default:
+		return &failure{fmt.Errorf("interrupted: %w", err)}
+	}
 }
 
 // watcher shows the session as it goes.

@@ -17,22 +17,31 @@ type page struct {
 	file *os.File
 }
 
+const pageHint = "name a file in a folder that is there and that this user can write"
+
+// unwritable names the page's own path, not that of the file beside it.
+func unwritable(path string, err error) error {
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
+		err = inner.Err
+	}
+	return fmt.Errorf("--html %s: %w; %s", path, err, pageHint)
+}
+
 // newPage finds out, before anything runs, whether the page can be written.
 func newPage(path string) (*page, error) {
 	if path == "" {
 		return nil, nil
 	}
-	const hint = "name a file in a folder that this user can write"
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return nil, fmt.Errorf("--html %s is there and is no file; %s", path, hint)
+		return nil, fmt.Errorf("--html %s is there and is no file; %s", path, pageHint)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("--html: %w; %s", err, hint)
+		return nil, unwritable(path, err)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".fifty-lab-*.html")
 	if err != nil {
-		return nil, fmt.Errorf("--html: %w; %s", err, hint)
+		return nil, unwritable(path, err)
 	}
 	return &page{path: path, file: file}, nil
 }

@@ -156,27 +156,27 @@ func freshMemoryKeys() *idempotency.Keys {
 }
 
 // peerPool is a pool on a database of its own, with as many connections for each side.
-func peerPool(ctx context.Context, b *bench) (*pgxpool.Pool, string, error) {
+func peerPool(ctx context.Context, b *bench) (*pgxpool.Pool, error) {
 	url, err := b.Postgres(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	cfg.MaxConns, cfg.MinConns = peerWorkers, peerWorkers
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	b.Cleanup(func() error { pool.Close(); return nil })
-	return pool, url, nil
+	return pool, nil
 }
 
 // postgresKeys is ours on a database of its own.
 func postgresKeys(ctx context.Context, b *bench) (*idempotency.Keys, error) {
-	pool, _, err := peerPool(ctx, b)
+	pool, err := peerPool(ctx, b)
 	if err != nil {
 		return nil, err
 	}

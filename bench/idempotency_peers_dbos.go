@@ -34,7 +34,7 @@ func peerDBOS(ctx context.Context, b *bench, again bool) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	pool, _, err := peerPool(ctx, b)
+	pool, err := peerPool(ctx, b)
 	if err != nil {
 		return 0, err
 	}

@@ -56,7 +56,7 @@ func peerFiberPostgres(ctx context.Context, b *bench, again bool) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	pool, _, err := peerPool(ctx, b)
+	pool, err := peerPool(ctx, b)
 	if err != nil {
 		return 0, err
 	}
@@ -146,6 +146,7 @@ func (s fiberStorage) Get(key string) ([]byte, error) {
 func (s fiberStorage) Set(key string, value []byte, lifetime time.Duration) error {
 	return s.SetWithContext(context.Background(), key, value, lifetime)
 }
+
 func (s fiberStorage) Delete(key string) error { return s.DeleteWithContext(context.Background(), key) }
 func (s fiberStorage) Reset() error            { return s.ResetWithContext(context.Background()) }
 func (s fiberStorage) Close() error            { return nil } // the pool is the case's

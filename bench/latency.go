@@ -30,7 +30,7 @@ func latency(ctx context.Context, b *bench, ours Side, theirs ...Side) (Ratio, e
 	all := make([][]int64, len(sides)) // nanoseconds of each call
 	p50s := make([][]float64, len(sides))
 	for round := range latencyRounds {
-		took, err := interleaved(ctx, b, sides, b.Calls/latencyRounds)
+		took, err := interleaved(ctx, sides, b.Calls/latencyRounds)
 		if err != nil {
 			return Ratio{}, err
 		}
@@ -59,7 +59,7 @@ func latency(ctx context.Context, b *bench, ours Side, theirs ...Side) (Ratio, e
 }
 
 // interleaved calls the sides in turn, each calls times, and turns the order around each time.
-func interleaved(ctx context.Context, b *bench, sides []Side, calls int) ([][]int64, error) {
+func interleaved(ctx context.Context, sides []Side, calls int) ([][]int64, error) {
 	took := make([][]int64, len(sides))
 	order := make([]int, len(sides))
 	for i, s := range sides {

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/fiftyhosts/fifty/internal/testenv"
+	"github.com/fiftyhosts/fifty/faults/pgserver"
 )
 
 // dropMax bounds the end of a case's database.
@@ -119,11 +118,10 @@ func settlePostgres(ctx context.Context, url string) error {
 	return nil
 }
 
-// An owner stands in for the test that testenv's servers belong to.
+// An owner stands in for the test that pgserver's servers belong to.
 type owner struct {
-	testing.TB // none of its other methods is called
-	cleanups   []func()
-	failures   []error
+	cleanups []func()
+	failures []error
 }
 
 type privateServer struct {
@@ -134,23 +132,34 @@ type privateServer struct {
 func startPostgres() (_ privateServer, err error) {
 	o := &owner{}
 	defer func() {
-		if fatal, ok := recover().(fatalError); ok {
-			err = errors.Join(fatal, o.end())
+		switch cause := recover().(type) {
+		case nil:
+		case fatalError:
+			err = errors.Join(cause, o.end())
+		default:
+			panic(cause)
 		}
 	}()
-	return privateServer{testenv.NewPostgres(o).URL(), o}, nil
+	return privateServer{pgserver.New(o).URL(), o}, nil
 }
 
 // fatalError ends what would have ended the test.
 type fatalError struct{ error }
 
-func (o *owner) Helper()                         {}
-func (o *owner) Failed() bool                    { return len(o.failures) > 0 }
-func (o *owner) Cleanup(end func())              { o.cleanups = append(o.cleanups, end) }
-func (o *owner) Logf(format string, args ...any) { _, _ = fmt.Fprintf(os.Stderr, format+"\n", args...) }
+func (o *owner) Helper()            {}
+func (o *owner) Name() string       { return "bench" }
+func (o *owner) Failed() bool       { return len(o.failures) > 0 }
+func (o *owner) Cleanup(end func()) { o.cleanups = append(o.cleanups, end) }
+
+func (o *owner) Logf(format string, args ...any) {
+	_, _ = fmt.Fprintf(os.Stderr, format+"\n", args...)
+}
+
 func (o *owner) Errorf(format string, args ...any) {
 	o.failures = append(o.failures, fmt.Errorf(format, args...))
 }
+
+// Fatalf does not return.
 func (o *owner) Fatalf(format string, args ...any) { panic(fatalError{fmt.Errorf(format, args...)}) }
 
 // end runs the cleanups, the latest first.

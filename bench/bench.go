@@ -13,7 +13,7 @@ import (
 // How long a measurement takes. A rough look takes a tenth, and none of its figures counts.
 const (
 	sliceDefault  = time.Second
-	roundsDefault = 9
+	roundsDefault = 7
 	callsDefault  = 2000
 	sliceRough    = 200 * time.Millisecond
 	roundsRough   = 3

@@ -9,6 +9,7 @@ func groups() []group {
 			Name: "idempotency",
 			What: "what an idempotency key costs: in a transaction, on replay, in memory, with millions of records, in the gateway, and beside other modules",
 			Cases: slices.Concat(
+				postgresCases,
 				gatewayCases,
 				gatewayMemoryCases,
 				peerCases,

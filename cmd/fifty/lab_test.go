@@ -155,7 +155,7 @@ func TestLabSaysWhatIsWrongAndLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", folder)
 	for _, c := range []struct{ args, want string }{
 		{"lab nothing", `there is no scenario "nothing"; these are there: check-then-act, `},
-		{"lab key-per-attemp", "did you mean key-per-attempt?"},
+		{"lab ky-per-attempt", "did you mean key-per-attempt?"},
 		{"lab 8", "scenario 8 (oversell) is to come"},
 		{"lab --hosts 0", "--hosts is 0; it can be 2 to 100: "},
 		{"lab --hosts 1", "--hosts is 1; it can be 2 to 100: "},

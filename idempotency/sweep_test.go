@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -173,6 +174,8 @@ func TestMadeReadsTimeOrderedKeysAndNoOthers(t *testing.T) {
 		"018bcfe5-687b-7abc-8def-0123456789az": false,
 		"81HF7YAT3V0000000000000000":           false, // more than 128 bits
 		"01HF7YAT3VU000000000000000":           false, // no U in the alphabet
+		"00HF7YAT3V0000000000000000":           false, // a ULID of 1987
+		"7QX4RTNB2VHZCMJ6SAWE5PGKYD":           false, // random text, and would be of the year 10579
 		"order-7/payment":                      false,
 		"":                                     false,
 	} {
@@ -182,6 +185,17 @@ func TestMadeReadsTimeOrderedKeysAndNoOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestRandomTextIsNoTimeOrderedKey: about one of 150 reads as a ULID, and would be refused for its time.
+func TestRandomTextIsNoTimeOrderedKey(t *testing.T) {
+	for range 10_000 {
+		if key := rand.Text(); !isOpaque(key) {
+			t.Fatalf("%q was taken for a key that carries a time", key)
+		}
+	}
+}
+
+func isOpaque(key string) bool { _, ok := idempotency.Made(key); return !ok }
 
 func TestSweepReportsWhatItDidBeforeAnError(t *testing.T) {
 	var events []string

@@ -14,7 +14,9 @@ import (
 const AheadMax = 5 * time.Minute
 
 // Made returns the time that a time-ordered key carries: a UUIDv7 in its usual spelling, or a ULID. ok is
-// false for any other key.
+// false for any other key. A UUID says that it carries a time, a ULID does not: some of the 26 letters and
+// digits that crypto/rand.Text gives read as one. So one that would be of before 2016, when there were no
+// ULIDs, or of after 2115, is an opaque key.
 func Made(key string) (at time.Time, ok bool) {
 	switch len(key) {
 	case len("01234567-89ab-7def-8123-456789abcdef"):
@@ -55,8 +57,15 @@ func madeULID(key string) (time.Time, bool) {
 			ms = ms<<5 | int64(digit)
 		}
 	}
-	return time.UnixMilli(ms), true
+	at := time.UnixMilli(ms)
+	return at, !at.Before(ulidFirst) && at.Before(ulidLast)
 }
+
+// The times that a ULID may have.
+var (
+	ulidFirst = time.Date(2016, time.January, 1, 0, 0, 0, 0, time.UTC)
+	ulidLast  = time.Date(2116, time.January, 1, 0, 0, 0, 0, time.UTC)
+)
 
 // CheckWindow says whether a key without a record may be claimed at now, by the store's clock. A store asks
 // before it writes a new record, or takes a Free one. An opaque key always may. A time-ordered one gets

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -22,6 +23,9 @@ import (
 
 // asChild, as the first argument, makes this test binary a host of the tests; the second says what it does.
 const asChild = "be-a-host"
+
+// spun is what the busy threads of a host write.
+var spun atomic.Uint64
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == asChild {
@@ -53,7 +57,8 @@ func child(what string, args []string) int {
 		for range 3 {
 			go func() {
 				runtime.LockOSThread()
-				for {
+				for n := uint64(0); ; n++ {
+					spun.Store(n)
 				}
 			}()
 		}

@@ -16,7 +16,7 @@
 //   - crash_test.go: gateways, services and databases that die at work; reserved_test.go: one that is down
 //   - frozen_test.go: gateways that stop without dying, and who goes on in their place
 //   - skew_test.go: hosts whose clocks are wrong; clocks_test.go, clocks_sqlite_test.go: what that changes;
-//     onesweep is a program for them
+//     testdata/onesweep is a program for them
 //   - steps_test.go: a service built on the library that dies between its steps
 //   - store_test.go: a database that is read-only, newer, or away for long
 //   - stripe_test.go, curl_test.go: clients that we did not write; stripeclient is a module of its own

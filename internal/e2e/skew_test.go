@@ -27,7 +27,7 @@ var clocks = []time.Duration{0, hoursApart, -hoursApart}
 var buildFaulty = sync.OnceValues(func() (folder string, err error) {
 	folder = filepath.Join(buildFolder, "faultclock")
 	cmd := exec.Command("go", "build", "-tags", "faultclock", "-o", folder+string(filepath.Separator),
-		"github.com/fiftyhosts/fifty/cmd/fifty", "github.com/fiftyhosts/fifty/internal/e2e/onesweep")
+		"github.com/fiftyhosts/fifty/cmd/fifty", "github.com/fiftyhosts/fifty/internal/e2e/testdata/onesweep")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build with the tag faultclock: %w\n%s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/retry"
 )
 
@@ -241,7 +242,7 @@ func (s *Stock) do(ctx context.Context, a Ask) (Hold, error) {
 	if err := validateName("id", a.ID); err != nil {
 		return Hold{}, err
 	}
-	began := time.Now()
+	began := wall.Now()
 	var answer Answer
 	err := s.insist(ctx, func(ctx context.Context) (err error) {
 		if a.Act == Reserve {
@@ -323,7 +324,7 @@ func (s *Stock) observe(ctx context.Context, a Ask, answer Answer, began time.Ti
 		return
 	}
 	name := "inventory." + eventOf(a, answer, err)
-	s.emit(ctx, fifty.Event{Name: name, Took: time.Since(began), Err: err, Attrs: []slog.Attr{slog.String("id", a.ID)}})
+	s.emit(ctx, fifty.Event{Name: name, Took: wall.Since(began), Err: err, Attrs: []slog.Attr{slog.String("id", a.ID)}})
 }
 
 func (s *Stock) emit(ctx context.Context, e fifty.Event) {

@@ -97,6 +97,11 @@ import "time"
 
 func init() { time.Sleep(time.Second) }
 GO
+file occ/forbidigo.go <<'GO'
+import "time"
+
+func init() { _ = time.Now() }
+GO
 file txn/errorlint.go <<'GO'
 import (
 	"io"

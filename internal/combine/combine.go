@@ -4,9 +4,9 @@ import (
 	"context"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Combiner gathers the operations of concurrent callers into batches. It is one lane to one store. It is
@@ -133,7 +133,7 @@ func (c *Combiner[Op, Out]) land(ctx context.Context, g *group[Op, Out]) {
 func (c *Combiner[Op, Out]) bounded(ctx context.Context, through bool) (context.Context, context.CancelFunc) {
 	if through {
 		ctx = context.WithoutCancel(ctx)
-	} else if until, ok := ctx.Deadline(); ok && time.Until(until) <= c.cfg.Timeout {
+	} else if until, ok := ctx.Deadline(); ok && until.Sub(wall.Runtime()) <= c.cfg.Timeout {
 		return ctx, nothing
 	}
 	return context.WithTimeoutCause(ctx, c.cfg.Timeout, ErrTimeout)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fiftyhosts/fifty"
+	"github.com/fiftyhosts/fifty/internal/wall"
 )
 
 // Stats are what a Combiner has counted since it was made, and where it is now.
@@ -80,7 +81,7 @@ func (c *Combiner[Op, Out]) began() time.Time {
 	if c.cfg.Observer == nil {
 		return time.Time{}
 	}
-	return time.Now()
+	return wall.Now()
 }
 
 func (c *Combiner[Op, Out]) tell(ctx context.Context, event string, began time.Time, err error, size, calls int) {
@@ -88,7 +89,7 @@ func (c *Combiner[Op, Out]) tell(ctx context.Context, event string, began time.T
 		return
 	}
 	c.cfg.Observer.Observe(ctx, fifty.Event{
-		Name: event, Took: time.Since(began), Err: err,
+		Name: event, Took: wall.Since(began), Err: err,
 		Attrs: []slog.Attr{slog.String("lane", c.cfg.Name), slog.Int("size", size), slog.Int("calls", calls)},
 	})
 }

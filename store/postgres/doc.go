@@ -26,13 +26,20 @@
 //
 // A sweep never waits, and nobody waits for it longer than its one statement runs, which travels with its
 // COMMIT (over database/sql it is a message of its own; a host that stops between the two is ended after 5 s).
-// What others have locked it skips. One sweep at a time removes keys; the others only drop answers. A key that
-// is just being removed reads as in flight for that moment.
+// What others have locked it skips. One sweep at a time removes keys; the others only drop answers. A free key
+// that is just being removed reads as in flight for that moment.
 //
-// Tokens outlive their keys. Before a key is removed its token is written into the sequence token_floor, and a
-// new record gets a token above that. The sweep has the key's advisory lock, exclusively, until it has
-// committed; a claim reads the sequence only when it has the lock too, and a sequence has no snapshots. So no
-// claim, however old its transaction, misses the floor.
+// Tokens outlive their keys. Before a key is removed its token is written into the sequence token_floor, which
+// has no snapshots. A new record gets a token above that, and asks again once it is in the index: a record that
+// a sweep removed until then had raised the floor before. So no claim, however old its transaction, misses it.
+// In a caller's transaction a claim that finds the floor risen under it fails, as by a serialization failure
+// (Classify says Retryable); that takes a sweep between two looks at one sequence within one statement.
+//
+// # Plans
+//
+// A session keeps its plans while the tables grow. So the tables are made with some empty pages, which vacuum
+// leaves to them (vacuum_truncate is off): no plan that is made for them reads a table whole. VACUUM FULL and
+// CLUSTER take the pages away; run ANALYZE when the table has grown again after one.
 //
 // # What survives
 //
@@ -43,13 +50,13 @@
 //   - a crash with synchronous_commit = off, fsync = off or full_page_writes = off.
 //
 // [Store.Check] reports such settings; call it at the start of a program. Logical replication does not carry
-// sequences: set token_floor on the new server (setval) before it takes claims.
+// sequences: set token_floor on the new server (setval, with two arguments) before it takes claims.
 //
 // # Upgrades and rights
 //
-// Migrations only add, so hosts of the version before go on working. Two things to know of this one: an old
-// host gives a key that was removed the token 1 again, so start sweeping when all hosts are upgraded; and
-// claims wait while the two indexes are built, about a second for a million keys. A role that only works on
+// Migrations only add, so hosts of the version before go on working. Two things to know: an old host can give a
+// key that was removed a token that it had before, so start sweeping when all hosts are upgraded; and claims
+// wait while the two indexes of 0004 are built, about a second for a million keys. A role that only works on
 // the tables needs select, insert, update and delete on the tables of the schema, and select and update on its
 // sequences.
 //

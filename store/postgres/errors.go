@@ -33,7 +33,8 @@ const (
 	noSchema             = "3F000"
 	noTable              = "42P01"
 	noColumn             = "42703"
-	floorRose            = "22012" // division by zero, which only aboveSQL is for
+	floorRose            = "22012" // division by zero, see claimInsertSQL
+	floorUnset           = "23502" // a token that is null, see floorSQL
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
 	statementUnknown     = "40003"
@@ -82,7 +83,7 @@ func (e *storeError) setup() error {
 	switch {
 	case isState(e.err, readOnly):
 		return ErrReadOnly
-	case isState(e.err, noSchema, noTable, noColumn):
+	case isState(e.err, noSchema, noTable, noColumn, floorUnset):
 		return ErrSchemaTooOld
 	default:
 		return nil

@@ -162,7 +162,7 @@ var txFaults = []fault{
 		name: "an answer over another's",
 		changes: []change{
 			{"intx.enter", locked, notHeld},
-			{"intx.answer", "$11::timestamptz)", "$11::timestamptz)\non conflict (scope, key) do update set body = excluded.body, attempt = excluded.attempt"},
+			{"intx.answer", "$9::timestamptz)\n", "$9::timestamptz)\non conflict (scope, key) do update set body = excluded.body, attempt = excluded.attempt\n"},
 		},
 		only: []string{"in every order two InTx leave one effect and one answer"},
 	},

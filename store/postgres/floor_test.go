@@ -51,8 +51,8 @@ func TestPostgresTokenGrowsAlthoughItsRecordWasRemovedUnderTheClaim(t *testing.T
 	t.Parallel()
 	pause := []change{{"claim.insert", "where pg_try", "where " + paused + " and pg_try"}}
 	early := append([]change{
-		{"claim.insert", `(select last_value from "fifty".token_floor) + 1`, "floor + 1"},
-		{"claim.insert", "\nwhere pg_try", "\nfrom (select last_value as floor from \"fifty\".token_floor offset 0) f\nwhere pg_try"},
+		{"claim.insert", floor + " + 1", "floor + 1"},
+		{"claim.insert", "\nwhere pg_try", "\nfrom (select " + floor + " as floor offset 0) f\nwhere pg_try"},
 		above("claim.insert"),
 	}, pause...)
 	token := func(changes []change) int64 {
@@ -84,8 +84,10 @@ func TestPostgresTokenGrowsAlthoughItsRecordWasRemovedUnderTheClaim(t *testing.T
 
 // above drops the condition that the token of a new row is higher than the floor when the row is there.
 func above(statement string) change {
-	return change{statement, `k.token > (select last_value from "fifty".token_floor where k.token > 0)`, "k.token > 0"}
+	return change{statement, "k.token > " + floor, "k.token > 0"}
 }
+
+const floor = `pg_sequence_last_value('"fifty".token_floor'::regclass)`
 
 // insertsPaused is the lock at which pauseInserts holds.
 const insertsPaused = 4712

@@ -118,6 +118,50 @@ func windowGuards(statement string, by ask) []guard {
 	}
 }
 
+// findsNoAnswer reads the answer of a key that has none; its neighbours have one.
+func findsNoAnswer(set string) func(*scene) error {
+	return func(s *scene) error {
+		if err := errors.Join(s.settled(idempotency.Done), s.pool(set, s.row.scope)); err != nil {
+			return err
+		}
+		if rec, err := s.store.Keys().FindAnswer(s.ctx, s.row.scope, "k"); !errors.Is(err, idempotency.ErrNotFound) {
+			return fmt.Errorf("%+v, %v; want ErrNotFound", rec, err)
+		}
+		return nil
+	}
+}
+
+// takesANewKey has InTx work on a key that has no record; its neighbours have an answer.
+func takesANewKey(s *scene) error {
+	if err := errors.Join(s.settled(idempotency.Done), s.pool(noRow, s.row.scope)); err != nil {
+		return err
+	}
+	a := attempt("k")
+	a.Request = s.request()
+	if got, err := byInTx(s, a); err != nil || !got.Won {
+		return fmt.Errorf("%+v, %v", got, err)
+	}
+	return s.same()
+}
+
+const (
+	noRow    = `delete from fifty.keys where scope = $1 and key = 'k'`
+	noAnswer = `update fifty.keys set state = 3 where scope = $1 and key = 'k'`
+)
+
+func answerGuards() []guard {
+	drop := func(statement, name, old, replacement string, check func(*scene) error) guard {
+		return guard{name: statement + " " + name, changes: []change{{statement, old, replacement}}, check: check}
+	}
+	return []guard{
+		drop("find.answer", "of its scope", "scope = $1::text and", "$1::text <> '' and", findsNoAnswer(noRow)),
+		drop("find.answer", "of its key", "and key = $2::text", "and $2::text <> ''", findsNoAnswer(noRow)),
+		drop("find.answer", "of what is done", "and state = 2", "", findsNoAnswer(noAnswer)),
+		drop("intx.look", "of its scope", "scope = $1::text and", "$1::text <> '' and", takesANewKey),
+		drop("intx.look", "of its key", "and key = $2::text", "and $2::text <> ''", takesANewKey),
+	}
+}
+
 func stepGuards() []guard {
 	const inFlight = "and state = 1"
 	letGo := func(s *scene) error {

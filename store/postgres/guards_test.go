@@ -310,6 +310,7 @@ func guards() []guard {
 	all = append(all, holderGuards("renew", (*scene).renews)...)
 	all = append(all, holderGuards("step.save", (*scene).saves)...)
 	all = append(all, stepGuards()...)
+	all = append(all, answerGuards()...)
 	all = append(all, windowGuards("claim.insert", byClaim)...)
 	all = append(all, windowGuards("claimtx.insert", byClaimTx)...)
 	all = append(all, sweepGuards()...)

@@ -192,13 +192,11 @@ func (k Keys[Tx]) Find(ctx context.Context, scope, key string) (idempotency.Reco
 
 // FindAnswer returns the record of a key that is done, without its steps; see idempotency.AnswerStore.
 func (k Keys[Tx]) FindAnswer(ctx context.Context, scope, key string) (idempotency.Record, error) {
-	row := record{state: int64(idempotency.Done)}
-	find := k.store.statements.answerFind.with(scope, key).into(
-		&row.token, &row.fingerprint, &row.attempt, &row.status, &row.header, &row.body, &row.notReplayable)
-	if err := k.store.run(ctx, find); err != nil {
+	var row record
+	if err := k.store.run(ctx, k.store.statements.answerFind.with(scope, key).into(row.answerColumns()...)); err != nil {
 		return idempotency.Record{}, err
 	}
-	if find.rows == 0 {
+	if !row.found() {
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
 	return row.of(scope, key)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +20,7 @@ var (
 
 // InTx claims, works and answers in one transaction; see idempotency.TxStore. A duplicate is told at once.
 // The row is written whole, at the end, in the round trip of COMMIT; until then an advisory lock stands
-// for it.
+// for it. Of a record that is done its steps and its age are not read.
 func (k Keys[Tx]) InTx(
 	ctx context.Context, a idempotency.Attempt,
 	fn func(ctx context.Context, tx Tx) (idempotency.Response, error),
@@ -42,12 +43,12 @@ func (k Keys[Tx]) inTx(
 ) (idempotency.Claimed, error) {
 	r, s := a.Request, k.store.statements
 	var idle, network string
-	var locked, readOnly bool
+	var locked, readOnly, tooOld bool
 	var now time.Time
 	var row record
 	tx, err := k.store.engine.begin(ctx, txn.Options{},
-		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked, &readOnly),
-		s.enterLook.with(r.Scope, r.Key).into(append([]any{&now}, row.columns()...)...),
+		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked, &readOnly, &tooOld, &now),
+		s.enterLook.with(r.Scope, r.Key).into(row.answerColumns()...),
 	)
 	if err != nil {
 		return idempotency.Claimed{}, err
@@ -55,6 +56,11 @@ func (k Keys[Tx]) inTx(
 	defer tx.rollback(ctx) // for a panic, too
 	var rec idempotency.Record
 	if row.found() {
+		if row.state != int64(idempotency.Done) { // all of it counts
+			if err := tx.run(ctx, s.find.with(r.Scope, r.Key).into(row.columns()...)); err != nil {
+				return idempotency.Claimed{}, err
+			}
+		}
 		rec, err = row.of(r.Scope, r.Key)
 		if err != nil || idempotency.Judge(rec, a) == idempotency.Answer {
 			return idempotency.Claimed{Record: rec}, err
@@ -65,6 +71,8 @@ func (k Keys[Tx]) inTx(
 		return idempotency.Claimed{Record: heldByTransaction(a)}, nil
 	case readOnly:
 		return idempotency.Claimed{}, &storeError{point: s.enterKey.name, class: txn.Permanent, err: ErrReadOnly}
+	case tooOld:
+		return idempotency.Claimed{}, &storeError{point: s.enterKey.name, class: txn.Permanent, err: ErrSchemaTooOld}
 	case !row.found() || rec.State == idempotency.Free:
 		if err := a.CheckWindow(now); err != nil {
 			return idempotency.Claimed{Record: rec, Err: err}, nil
@@ -89,11 +97,11 @@ func (k Keys[Tx]) answer(
 		return idempotency.Claimed{}, err
 	}
 	args := []any{a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint), a.ID, a.Owner, a.Resume}
-	args = append(append(args, answer...), madeArg(a))
 	won.Record.State, won.Record.ExpiresIn, won.Record.Response = idempotency.Done, 0, response
 
 	if seen.found() {
-		over := k.store.statements.answerOver.with(append(args, seen.token, seen.state)...).into(&won.Record.Token)
+		args = append(append(args, answer...), madeArg(a), seen.token, seen.state)
+		over := k.store.statements.answerOver.with(args...).into(&won.Record.Token)
 		if err := tx.run(ctx, over); err != nil {
 			return idempotency.Claimed{}, err
 		}
@@ -102,6 +110,8 @@ func (k Keys[Tx]) answer(
 		}
 		err = tx.commit(ctx)
 	} else {
+		status, header, body, notReplayable := answer[0], answer[1], answer[2], answer[3]
+		args = append(args, status, header, madeArg(a), a.Window.Microseconds(), body, notReplayable)
 		err = tx.commit(ctx, k.store.statements.answer.with(args...).into(&won.Record.Token))
 	}
 	switch {
@@ -138,8 +148,10 @@ func (k Keys[Tx]) ClaimTx(ctx context.Context, tx Tx, a idempotency.Attempt) (id
 		}
 		switch {
 		case asked.isNew():
+			k.store.won.add(a.ID, asked.token)
 			return asked.claimed()
 		case asked.tookOver():
+			k.store.won.add(a.ID, asked.token)
 			return asked.inherited()
 		}
 		if err := q.run(ctx, then...); err != nil {
@@ -170,8 +182,17 @@ func (k Keys[Tx]) CompleteTx(ctx context.Context, tx Tx, c idempotency.Completio
 			return err
 		}
 	}
-	if err := q.run(ctx, complete); err != nil {
+	// Claims in one transaction may be nested, so each takes its own savepoint away: in the same round trip when
+	// it is known to stand, for a statement that fails would end the transaction.
+	calls := []*call{complete}
+	if k.store.won.take(c.Claim) {
+		calls = append(calls, s.claimRelease.with())
+	}
+	if err := q.run(ctx, calls...); err != nil {
 		return err
+	}
+	if complete.rows == 1 && len(calls) == 2 {
+		return nil
 	}
 	if complete.rows == 0 {
 		var row record
@@ -183,6 +204,34 @@ func (k Keys[Tx]) CompleteTx(ctx context.Context, tx Tx, c idempotency.Completio
 		}
 		return nil // said before, and the savepoint is gone since
 	}
-	// Claims in one transaction may be nested, so each takes its own savepoint away.
 	return q.run(ctx, s.claimRelease.with())
+}
+
+// winsMax bounds the claims that wins remembers. Those beyond cost a round trip more.
+const winsMax = 1024
+
+// wins are the claims that this process has won in callers' transactions and not yet ended.
+type wins struct {
+	mu sync.Mutex
+	of map[string]int64 // the token, by attempt
+}
+
+func (w *wins) add(attempt string, token int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.of) < winsMax {
+		w.of[attempt] = token
+	}
+}
+
+// take forgets a claim, and says whether it was there.
+func (w *wins) take(c idempotency.Claim) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	token, ok := w.of[c.Attempt]
+	if !ok || token != c.Token {
+		return false // a stranger's word takes nothing from the owner
+	}
+	delete(w.of, c.Attempt)
+	return true
 }

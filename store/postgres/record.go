@@ -29,6 +29,11 @@ func (r *record) columns() []any {
 	}
 }
 
+// answerColumns are those of answerFindSQL and enterLookSQL.
+func (r *record) answerColumns() []any {
+	return []any{&r.state, &r.token, &r.fingerprint, &r.attempt, &r.owner, &r.resume, &r.status, &r.header, &r.body, &r.notReplayable}
+}
+
 func (r *record) found() bool { return r.state != 0 }
 
 func (r *record) isOf(c idempotency.Claim) bool {

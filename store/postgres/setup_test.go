@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,11 +52,15 @@ func TestPostgresReadOnlyDatabaseIsNamedAndNothingRuns(t *testing.T) {
 func TestPostgresTablesOfAnOlderProgramAreNamed(t *testing.T) {
 	t.Parallel()
 	none := bundle{pool: newPool(t, testenv.Postgres(t).Database(t))}
-	older := bundle{pool: newPool(t, testenv.Postgres(t).Database(t))}
-	for _, statement := range postgres.MigrationsUpTo(2) {
-		older.exec(t, statement)
+	all := map[string]bundle{"no tables": none}
+	for version := 2; version < postgres.Newest(); version++ {
+		older := bundle{pool: newPool(t, testenv.Postgres(t).Database(t))}
+		for _, statement := range postgres.MigrationsUpTo(version) {
+			older.exec(t, statement)
+		}
+		all[fmt.Sprint("tables of version ", version)] = older
 	}
-	for name, b := range map[string]bundle{"no tables": none, "tables of the version before": older} {
+	for name, b := range all {
 		keys := idempotency.NewTx(postgres.New(b.pool, postgres.Config{}).Keys(), idempotency.Config{})
 		_, err := keys.Do(t.Context(), request("k"), func(context.Context) (idempotency.Response, error) {
 			t.Error("the function ran")

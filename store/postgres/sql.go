@@ -5,10 +5,14 @@ import (
 	"database/sql"
 	"errors"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/fiftyhosts/fifty/txn"
 )
 
-// sqlEngine is an engine on database/sql. Each statement is a round trip of its own.
+// sqlEngine is an engine on database/sql. Each statement is a round trip of its own, but for the first two or
+// three of a transaction that this package opens.
 type sqlEngine struct {
 	db   *sql.DB
 	hook *hook
@@ -83,12 +87,17 @@ var sqlLevels = map[txn.Isolation]sql.IsolationLevel{
 
 func (e *sqlEngine) begin(ctx context.Context, opts txn.Options, first ...*call) (session[*sql.Tx], error) {
 	e.hook.at(ctx, beginCall.with())
-	tx, err := e.db.BeginTx(ctx, &sql.TxOptions{Isolation: sqlLevels[opts.Isolation], ReadOnly: opts.ReadOnly})
+	conn, err := e.db.Conn(ctx)
 	if err != nil {
 		return nil, fail(ctx, "begin", connecting, err)
 	}
-	s := &sqlSession{sqlQuerier: sqlQuerier{tx, e.hook}, tx: tx}
-	if err := s.run(ctx, first...); err != nil {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sqlLevels[opts.Isolation], ReadOnly: opts.ReadOnly})
+	if err != nil {
+		_ = conn.Close()
+		return nil, fail(ctx, "begin", connecting, err)
+	}
+	s := &sqlSession{sqlQuerier: sqlQuerier{tx, e.hook}, conn: conn, tx: tx}
+	if err := s.together(ctx, first); err != nil {
 		return nil, s.abandon(ctx, err)
 	}
 	return s, nil
@@ -97,7 +106,34 @@ func (e *sqlEngine) begin(ctx context.Context, opts txn.Options, first ...*call)
 // sqlSession is a transaction that database/sql also rolls back when its context ends.
 type sqlSession struct {
 	sqlQuerier
-	tx *sql.Tx
+	conn *sql.Conn // that tx is on; it goes back to the pool when tx is over
+	tx   *sql.Tx
+}
+
+// together sends the calls in one round trip, past database/sql, where the driver is pgx's.
+func (s *sqlSession) together(ctx context.Context, calls []*call) error {
+	if len(calls) < 2 {
+		return s.run(ctx, calls...)
+	}
+	isPgx := true
+	err := s.conn.Raw(func(driver any) error {
+		var c *stdlib.Conn
+		if c, isPgx = driver.(*stdlib.Conn); !isPgx {
+			return nil
+		}
+		s.hook.at(ctx, calls...)
+		if point, err := pgxSend(ctx, c.Conn(), &pgx.Batch{}, calls); err != nil {
+			return fail(ctx, point, within, err)
+		}
+		return nil
+	})
+	if !isPgx {
+		return s.run(ctx, calls...)
+	}
+	if _, ours := errors.AsType[*storeError](err); err != nil && !ours {
+		return fail(ctx, calls[0].name, within, err)
+	}
+	return err
 }
 
 func (s *sqlSession) handle() *sql.Tx { return s.tx }
@@ -110,6 +146,7 @@ func (s *sqlSession) commit(ctx context.Context, last ...*call) error {
 	if ctx.Err() != nil { // nothing is sent
 		return fail(ctx, "commit", within, ctx.Err())
 	}
+	defer s.conn.Close() //nolint:errcheck // the transaction is over, and that is what counts
 	if err := s.tx.Commit(); err != nil {
 		if errors.Is(err, sql.ErrTxDone) {
 			return s.notCommitted(ctx, err)
@@ -132,10 +169,14 @@ func (s *sqlSession) notCommitted(ctx context.Context, err error) error {
 }
 
 func (s *sqlSession) abandon(ctx context.Context, err error) error {
+	defer s.conn.Close() //nolint:errcheck // as above
 	if s.tx.Rollback() != nil {
 		return lostWithin(ctx, err)
 	}
 	return err
 }
 
-func (s *sqlSession) rollback(context.Context) { _ = s.tx.Rollback() }
+func (s *sqlSession) rollback(context.Context) {
+	_ = s.tx.Rollback()
+	_ = s.conn.Close()
+}

@@ -50,7 +50,7 @@ const (
 func statementsFor(schema string) *statements {
 	sql := func(name, text string, pairs ...string) statement {
 		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns,
-			"{still}", stillSQL, "{above}", aboveSQL, "{window}", windowSQL, "{ahead}", aheadSQL, "{lock_number}", lockNumberSQL,
+			"{above}", aboveSQL, "{floor}", floorSQL, "{window}", windowSQL, "{ahead}", aheadSQL, "{lock_number}", lockNumberSQL,
 			"{due_max}", strconv.Itoa(sweepDueMax))
 		replacer := strings.NewReplacer(pairs...)
 		for range 3 { // parts have parts
@@ -148,7 +148,7 @@ var aheadSQL = fmt.Sprintf("interval '%d microseconds'", idempotency.AheadMax.Mi
 // fails (22012), and is made again.
 const claimInsertSQL = `
 insert into {schema}.keys as k (scope, key, fingerprint, state, token, attempt, owner, resume, made, expires)
-select $1::text, $2::text, $3::bytea, 1, (select last_value from {schema}.token_floor) + 1,
+select $1::text, $2::text, $3::bytea, 1, {floor} + 1,
        $4::text, $5::text, $6::boolean, $9::timestamptz,
        clock_timestamp() + $7::bigint * interval '1 microsecond'
 where {try_lock}($8::bigint) and {window}
@@ -156,13 +156,15 @@ on conflict do nothing
 returning k.token / case when {above} and {window} then 1 else 0 end
 `
 
-// aboveSQL says that the token of a row that was just inserted is higher than any that its key ever had. Had a
-// sweep removed a record of this key before the insert, it had raised the floor before that, and a sequence has
-// no snapshots. The subquery depends on the row, so that it is not evaluated before.
-const aboveSQL = `k.token > (select last_value from {schema}.token_floor where k.token > 0)`
+// floorSQL is the token that no removed key exceeds, at the moment when it is asked for: a sequence has no
+// snapshots. The function is a tenth of the price of a select. It is null for a sequence that was never set,
+// and then nothing can be claimed; Migrate sets it.
+const floorSQL = `pg_sequence_last_value('{schema}.token_floor'::regclass)`
 
-// stillSQL is the token of a row that was just inserted, or fails (22012), and the statement with it.
-const stillSQL = `k.token / case when {above} then 1 else 0 end`
+// aboveSQL says of a row that was just inserted that its token is higher than any that its key ever had. Had a
+// sweep removed a record of this key before the insert, it had raised the floor before that. It belongs into
+// RETURNING, which is evaluated when the row is in the index.
+const aboveSQL = `k.token > {floor}`
 
 // What is there for a claim that got no row, what time it is, and whether the key is open: false says that a
 // transaction holds it at this moment. One row always comes back.
@@ -233,7 +235,7 @@ where k.scope = $1::text and k.key = $2::text
 
 // An answer, and nothing of any other record.
 const answerFindSQL = `
-select token, fingerprint, attempt, status::bigint, header, body, not_replayable
+select state::bigint, token, fingerprint, attempt, owner, resume, coalesce(status, 0)::bigint, header, body, not_replayable
 from {schema}.keys
 where scope = $1::text and key = $2::text
   and state = 2
@@ -246,33 +248,34 @@ select set_config('idle_in_transaction_session_timeout', $1::text, true),
        set_config('tcp_user_timeout', $1::text, true)
 `
 
-// The same, and whether the key is ours alone for the length of the transaction. That nothing can be written
-// is said before the work, not after it.
+// The same, and whether the key is ours alone for the length of the transaction. That nothing can be written,
+// that the tables are those of an older program, and that a time-ordered key is outside of its window, is said
+// before the work, not after it.
 const enterKeySQL = `
 select set_config('idle_in_transaction_session_timeout', $1::text, true),
        set_config('tcp_user_timeout', $1::text, true),
-       pg_try_advisory_xact_lock($2::bigint), current_setting('transaction_read_only') = 'on'
+       pg_try_advisory_xact_lock($2::bigint), current_setting('transaction_read_only') = 'on',
+       {floor} is null, clock_timestamp()
 `
 
 // The record is looked at in a statement of its own, behind the lock: its snapshot then has what the lock's
-// last holder committed. The clock is for the window. It is read after the snapshot, so a tombstone that the
-// snapshot doesn't have was removed before, by an earlier clock.
+// last holder committed. For a record that is no answer findSQL follows.
 const enterLookSQL = `
-select clock_timestamp(), {record}
-from (values (true)) as one
-left join {schema}.keys k on k.scope = $1::text and k.key = $2::text
+select state::bigint, token, fingerprint, attempt, owner, resume, coalesce(status, 0)::bigint, header, body, not_replayable
+from {schema}.keys
+where scope = $1::text and key = $2::text
 `
 
 // Linearization point of InTx on a new key: the COMMIT that follows this insert. A plain insert: the
-// unique index refuses a second answer (23505), and the work is then rolled back with it; so it is when the
-// floor rose under it (see aboveSQL).
+// unique index refuses a second answer (23505), and the work is then rolled back with it; so it is (22012) for
+// the reasons of claimInsertSQL.
 const answerSQL = `
 insert into {schema}.keys as k
     (scope, key, fingerprint, state, token, attempt, owner, resume, status, header, body, not_replayable, made)
 values
-    ($1::text, $2::text, $3::bytea, 2, (select last_value from {schema}.token_floor) + 1, $4::text, $5::text,
-     $6::boolean, $7::integer, $8::bytea, $9::bytea, $10::boolean, $11::timestamptz)
-returning {still}
+    ($1::text, $2::text, $3::bytea, 2, {floor} + 1, $4::text, $5::text,
+     $6::boolean, $7::integer, $8::bytea, $11::bytea, $12::boolean, $9::timestamptz)
+returning k.token / case when {above} and {window} then 1 else 0 end
 `
 
 // The same for a record that Judge lets this attempt take, or that is this attempt's own: on the condition

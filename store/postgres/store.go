@@ -79,6 +79,7 @@ type Store[Tx any] struct {
 	cfg        Config
 	statements *statements
 	marks      *marks
+	won        *wins
 }
 
 // New makes a Store over a pgx pool, which stays the caller's to close. It sends nothing.
@@ -100,7 +101,10 @@ func newStore[Tx any](cfg Config, h *hook, e engine[Tx]) *Store[Tx] {
 		cfg = Config{}
 	}
 	cfg = cfg.withDefaults()
-	return &Store[Tx]{engine: e, hook: h, cfg: cfg, statements: statementsFor(cfg.Schema), marks: &marks{}}
+	return &Store[Tx]{
+		engine: e, hook: h, cfg: cfg, statements: statementsFor(cfg.Schema), marks: &marks{},
+		won: &wins{of: map[string]int64{}},
+	}
 }
 
 // lockNumber names the advisory lock of a key. SHA-256, so that nobody can make a key that has another

@@ -160,6 +160,21 @@ func TestPostgresHostThatStopsInASweepIsEndedByTheServer(t *testing.T) {
 	}
 }
 
+// Each free key that is removed has a place in the server's table of locks, so a statement takes some of them only.
+func TestPostgresSweepOfManyFreeKeysTakesMoreStatementsThanOne(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fill(t, "free", 1100, idempotency.Free)
+	s := postgres.New(b.pool, postgres.Config{})
+	seen := watch(s)
+	n, err := s.Keys().Sweep(t.Context(), day, 30*day, 5000)
+	if n != 1100 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	statement := []string{"begin+tidy.enter", "sweep+commit"}
+	seen.were(t, "it", slices.Concat(statement, statement, statement)...) // the third looks before the mark
+}
+
 // A key whose owner comes back between the sweep's snapshot and its lock keeps its steps with its answer.
 func TestPostgresSweepNeverTakesAKeyWithoutItsSteps(t *testing.T) {
 	t.Parallel()

@@ -134,8 +134,8 @@ func TestSQLiteAnErasureGoesOnToTheLimitInSmallTransactions(t *testing.T) {
 			commits++
 		}
 	}))
-	fill(t, s, 250, 10)
-	if n, err := s.Keys().Erase(t.Context(), "acme", 210); n != 210 || err != nil || commits != 3 {
+	fill(t, s, 450, 10)
+	if n, err := s.Keys().Erase(t.Context(), "acme", 410); n != 410 || err != nil || commits != 3 {
 		t.Fatalf("%d in %d transactions, %v", n, commits, err)
 	}
 	if n, err := s.Keys().Erase(t.Context(), "acme", 210); n != 40 || err != nil {

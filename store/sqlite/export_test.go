@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Statements is the SQL that decides, for tests that break a copy of it.
@@ -57,3 +58,17 @@ func (s Statements) Edit(tb testing.TB, name, old, replacement string) Statement
 func (s Statements) Text(name string) string {
 	return map[string]string{"due": s.due.text, "forget": s.forget.text}[name]
 }
+
+// Sweeping is one call of Sweep, a transaction at a time.
+type Sweeping struct{ run sweeping }
+
+// Sweeping begins one.
+func (k Keys) Sweeping(retention, tombstone time.Duration) *Sweeping {
+	return &Sweeping{sweeping{keys: k, retention: micros(retention), tombstone: micros(tombstone)}}
+}
+
+// Next is one transaction. It returns how many records it worked on.
+func (s *Sweeping) Next(ctx context.Context, limit int) (int, error) { return s.run.next(ctx, limit) }
+
+// Gap is how long the file is then left alone, in shares of the time that the transaction took.
+func (s *Sweeping) Gap() float64 { return float64(s.run.gap()) / float64(s.run.took) }

@@ -177,7 +177,7 @@ func (s *Store) erasable(ctx context.Context, scope, after string, limit int) ([
 // had the file.
 func (s *Store) erase(ctx context.Context, keys []keyID) (erased int, took time.Duration, err error) {
 	var began time.Time
-	err = s.write(ctx, "erase", func(ctx context.Context, tx *sql.Tx) error {
+	err = s.tidy(ctx, "erase", func(ctx context.Context, tx *sql.Tx) error {
 		began = wall.Now()
 		x := s.session(tx, "erase")
 		for _, id := range keys {

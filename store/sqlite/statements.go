@@ -97,13 +97,14 @@ var shipped = statements{
 			result = coalesce(excluded.result, fifty_steps.result)`},
 	unstep: statement{"unstep", `DELETE FROM fifty_steps WHERE scope = ?1 AND key = ?2`},
 
-	// What a sweep drops next, and how many bytes. What the index holds is said once more, or SQLite does not
-	// use it. changed stays: the tombstone's time counts from when the work was done.
-	due: statement{"due", `SELECT scope, key, ` + size + ` FROM fifty_keys k
+	// What a sweep drops next, how many bytes, and whether there are steps to forget, which is seldom. What the
+	// index holds is said once more, or SQLite does not use it. changed stays: the tombstone's time counts from
+	// when the work was done. ?1 is a JSON array of rows that the same transaction has read as due.
+	due: statement{"due", `SELECT rowid, scope, key, ` + size + `, ` + hasSteps + ` FROM fifty_keys k
 		WHERE state = 2 AND changed <= ?1 AND state IN (2, 4, 5) ORDER BY changed LIMIT ?2`},
 	bury: statement{"bury", `UPDATE fifty_keys SET
 		state = 5, status = 0, header = NULL, body = NULL, not_replayable = 0
-		WHERE scope = ?1 AND key = ?2`},
+		WHERE rowid IN (SELECT value FROM json_each(?1))`},
 
 	// made < and not <=: a tombstone outlives the window of its time-ordered key by a moment.
 	forget: statement{"forget", `DELETE FROM fifty_keys
@@ -150,7 +151,9 @@ const size = `coalesce(length(body), 0) + coalesce((SELECT sum(length(s.result))
 
 // hasAnswer: an answer that was too large was not kept, but the steps that led to it may have been.
 const hasAnswer = `(not_replayable = 0
-	OR EXISTS (SELECT 1 FROM fifty_steps s WHERE s.scope = k.scope AND s.key = k.key))`
+	OR ` + hasSteps + `)`
+
+const hasSteps = `EXISTS (SELECT 1 FROM fifty_steps s WHERE s.scope = k.scope AND s.key = k.key)`
 
 // reused returns the texts that are worth keeping prepared on each connection.
 func (s *statements) reused() map[string]bool {

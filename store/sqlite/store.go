@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fiftyhosts/fifty"
@@ -86,6 +87,8 @@ type Store struct {
 	readers  *sql.DB   // of Find
 	db       *sql.DB   // the caller's
 	underway *underway // keys of transactions of this process
+
+	calls atomic.Int64 // that wanted the writer, but for those of sweeps and erasures
 }
 
 // Open opens the database file at path, or makes it, readable and writable by this user alone; its folder

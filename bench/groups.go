@@ -12,6 +12,7 @@ func groups() []group {
 				postgresCases,
 				gatewayCases,
 				gatewayMemoryCases,
+				memoryCases,
 				peerCases,
 			),
 		},

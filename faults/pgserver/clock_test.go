@@ -14,7 +14,7 @@ import (
 
 func TestSkewedServerHasItsClock(t *testing.T) {
 	t.Parallel()
-	for _, skew := range []time.Duration{4 * time.Hour, -4 * time.Hour, 0} {
+	for _, skew := range []time.Duration{4 * time.Hour, -4 * time.Hour} {
 		server := NewSkewed(t, skew)
 		if ahead := server.Ahead(t); (ahead - skew).Abs() > clockSlack {
 			t.Errorf("the server is ahead by %v, want %v", ahead, skew)

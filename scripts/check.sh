@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs the tests that need no server: memory and SQLite, in under two minutes.
 #
-# What needs a server says so by name: its package's path has postgres or testenv
-# in it, or its test's name has Postgres or Stripe (for a subtest, also in lower
+# What needs a server says so by name: its package's path has postgres, pgserver or
+# testenv in it, or its test's name has Postgres or Stripe (for a subtest, also in lower
 # case). Those are left out here, by name. No test leaves itself out: with
 # FIFTY_TESTENV=none, one that asks for a server under another name fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-left_out='postgres|testenv'
+left_out='postgres|pgserver|testenv'
 all=$(go list ./...)
 packages=$(grep -Ev "$left_out" <<<"$all")
 echo "check: without servers; make test also has: $(grep -E "$left_out" <<<"$all" | sed 's|.*/fifty/||' | tr '\n' ' ')and each test called Postgres or Stripe"

@@ -49,17 +49,22 @@ type bankAnswer struct {
 // wait.
 func newBank(tb testing.TB, plan func() bankFault) (b *bank, open func()) {
 	tb.Helper()
-	const arrivalsMax = 10_000
-	b = &bank{
-		gate: make(chan struct{}), arrive: make(chan struct{}, arrivalsMax), plan: plan,
-		booked: map[string]sandbox.Charge{}, requests: map[string]int{}, did: map[bankFault]int{},
-	}
+	b = quietBank(plan)
 	open = sync.OnceFunc(func() { close(b.gate) })
 	server := httptest.NewServer(b)
 	tb.Cleanup(server.Close)
 	tb.Cleanup(open) // before the server's own, which waits for the answers
 	b.url = server.URL
 	return b, open
+}
+
+// quietBank is a bank that nobody can reach yet.
+func quietBank(plan func() bankFault) *bank {
+	const arrivalsMax = 10_000
+	return &bank{
+		gate: make(chan struct{}), arrive: make(chan struct{}, arrivalsMax), plan: plan,
+		booked: map[string]sandbox.Charge{}, requests: map[string]int{}, did: map[bankFault]int{},
+	}
 }
 
 func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {

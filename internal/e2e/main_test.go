@@ -19,14 +19,23 @@ const waitMax = 30 * time.Second
 var buildFolder string
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 5 && os.Args[1] == stepsHost {
-		if err := runStepsHost(os.Args[2], os.Args[3], os.Args[4]); err != nil {
-			fmt.Fprintln(os.Stderr, "e2e:", err)
-			os.Exit(1)
+	if len(os.Args) > 1 {
+		if run, ok := programs[os.Args[1]]; ok {
+			if err := run(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, "e2e:", err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	os.Exit(run(m))
+}
+
+// programs are what the test binary is when its first argument says so: hosts that are built on the library.
+var programs = map[string]func(args []string) error{
+	stepsHost:  func(args []string) error { return runStepsHost(args[0], args[1], args[2]) },
+	soakHost:   func(args []string) error { return runSoakHost(args[0], args[1]) },
+	linearHost: runLinearHost,
 }
 
 func run(m *testing.M) int {

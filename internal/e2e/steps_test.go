@@ -38,7 +38,7 @@ func runStepsHost(database, peer, mode string) error {
 	}
 	keys := idempotency.New(store.Keys(), idempotency.Config{Lease: lease, Wait: true, WaitMax: waitMax})
 	res, err := keys.DoSteps(ctx, orderRequest, func(ctx context.Context, s *idempotency.Steps) (idempotency.Response, error) {
-		reserved, err := idempotency.Step(ctx, s, "reserve", bookAt(peer))
+		reserved, err := idempotency.Step(ctx, s, "reserve", bookAt(peer, `{"amount":1200}`))
 		if err != nil {
 			return idempotency.Response{}, err
 		}
@@ -46,7 +46,7 @@ func runStepsHost(database, peer, mode string) error {
 			fmt.Println("reserved")
 			<-make(chan struct{})
 		}
-		charged, err := idempotency.Step(ctx, s, "charge", bookAt(peer))
+		charged, err := idempotency.Step(ctx, s, "charge", bookAt(peer, `{"amount":1200}`))
 		if err != nil {
 			return idempotency.Response{}, err
 		}
@@ -60,11 +60,14 @@ func runStepsHost(database, peer, mode string) error {
 }
 
 // bookAt books at a bank under the key of the step.
-func bookAt(peer string) func(ctx context.Context, key string) (bankAnswer, error) {
+func bookAt(peer, body string) func(ctx context.Context, key string) (bankAnswer, error) {
 	return func(ctx context.Context, key string) (bankAnswer, error) {
-		a, err := request(ctx, http.MethodPost, peer, map[string]string{"Idempotency-Key": key}, `{"amount":1200}`)
+		a, err := request(ctx, http.MethodPost, peer, map[string]string{"Idempotency-Key": key}, body)
 		if err != nil {
 			return bankAnswer{}, err
+		}
+		if a.status != http.StatusCreated {
+			return bankAnswer{}, fmt.Errorf("the bank answered %v", a)
 		}
 		var got bankAnswer
 		return got, json.Unmarshal(a.body, &got)

@@ -13,6 +13,8 @@ func groups() []group {
 				gatewayCases,
 				gatewayMemoryCases,
 				memoryCases,
+				sqliteCases,
+				sqliteSweepCases(),
 				peerCases,
 			),
 		},

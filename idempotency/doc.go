@@ -28,7 +28,8 @@
 //   - store.go: what a store must do; judge.go: what it decides about a key that is there already
 //   - keep.go, seal.go: in which form an answer is kept; natural.go: when no key is needed
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
-//   - wait.go: how a duplicate waits
+//   - limited.go, firsts.go: contexts and first heartbeats that cost a timer only when somebody waits for them
+//   - wait.go: how a duplicate waits; lately.go: when an arrival reads before it claims
 //   - perattempt.go: the sign of a client that makes a key per attempt
 //   - window.go, sweep.go: how long a key is remembered; operator.go: what people decide
 //   - tx.go: InTx and DoTx; steps.go: DoSteps, Step and StepOnce

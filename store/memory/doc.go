@@ -10,5 +10,5 @@
 //   - store.go: Store, its clock and its secrets
 //   - tx.go: Tx and Txns, the transactions
 //   - keys.go: the records of idempotency keys; keystx.go: the same within a transaction
-//   - sweep.go: what becomes of old records; operator.go: what people see and decide
+//   - sweep.go, queue.go: what becomes of old records; operator.go: what people see and decide
 package memory

@@ -44,8 +44,10 @@ type Host struct {
 	ready chan struct{} // closed when it has its database
 	gone  chan struct{} // closed when it has ended
 
+	writing sync.Mutex // of input: a frozen host may let its writer wait
+	input   io.Writer
+
 	mu     sync.Mutex
-	input  io.Writer
 	calls  map[int]*Call
 	last   int
 	line   []byte // the beginning of one
@@ -148,8 +150,8 @@ func (h *Host) tell(o order) error {
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	h.writing.Lock()
+	defer h.writing.Unlock()
 	_, _ = h.input.Write(append(line, '\n')) // when it can't be written the host is gone, and whoever waits for it is told
 	return nil
 }

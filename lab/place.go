@@ -99,7 +99,10 @@ func openServer(ctx context.Context, dbURL string, hosts int) (place, error) {
 func (p *serverPlace) name() string            { return p.shown.Name }
 func (p *serverPlace) explain(err error) error { return p.shown.Explain(err) }
 
+// fresh is not ended by ctx: who breaks off a create doesn't know whether there is something to drop.
 func (p *serverPlace) fresh(ctx context.Context) (world, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropMax)
+	defer cancel()
 	schema := schemaPrefix + randomName()
 	// The lock comes first, so that nobody takes the schema for a leftover. It ends with the connection.
 	if _, err := p.mark.ExecContext(ctx, `select pg_advisory_lock(hashtextextended($1, 0))`, schema); err != nil {
@@ -114,7 +117,7 @@ func (p *serverPlace) fresh(ctx context.Context) (world, error) {
 func (p *serverPlace) drop(ctx context.Context, w world) error {
 	ctx, cancel := context.WithTimeout(ctx, dropMax)
 	defer cancel()
-	if _, err := p.mark.ExecContext(ctx, `drop schema if exists `+w.Schema+` cascade`); err != nil {
+	if _, err := p.db.ExecContext(ctx, `drop schema if exists `+w.Schema+` cascade`); err != nil {
 		return fmt.Errorf("schema %s is left in %s; drop it (drop schema %s cascade): %w", w.Schema, p.name(), w.Schema, err)
 	}
 	_, err := p.mark.ExecContext(ctx, `select pg_advisory_unlock(hashtextextended($1, 0))`, w.Schema)

@@ -83,12 +83,14 @@ func TestColoursAndTheLiveLineAreForATerminal(t *testing.T) {
 
 func TestARunThatBrokeOffShowsHowFarItCame(t *testing.T) {
 	t.Parallel()
-	var out bytes.Buffer
+	var out, live bytes.Buffer
 	text := &Text{Out: &out}
 	text.Event(Event{Host: "host 1", Step: Step{Did: "looks"}})
+	text.Live = &live
+	text.Progress("waiting")
 	text.Broken()
-	if !strings.Contains(out.String(), "host 1        looks") {
-		t.Errorf("it shows %q", out.String())
+	if !strings.Contains(out.String(), "host 1        looks") || !strings.HasSuffix(live.String(), "\r\x1b[K") {
+		t.Errorf("it shows %q and %q", out.String(), live.String())
 	}
 }
 

@@ -164,7 +164,10 @@ func (t *Text) live(text string) {
 }
 
 // Broken prints what there is of the timeline.
-func (t *Text) Broken() { t.flush() }
+func (t *Text) Broken() {
+	t.flush()
+	t.clear()
+}
 
 // Verdict prints what came of a run.
 func (t *Text) Verdict(p Played) {

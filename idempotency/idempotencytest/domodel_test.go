@@ -20,6 +20,7 @@ const doLease = time.Minute
 // doRaces is a case of some callers of Do and DoSteps, and an operator, on one key of a reference.
 func doRaces(t *testing.T, f fault) func(seed uint64) interleave.Case {
 	const clients, calls = 3, 5
+	dir := t.TempDir()
 	return func(seed uint64) interleave.Case {
 		b := newBench(patient)
 		store := newReference(interleave.Point, b, f)
@@ -43,7 +44,7 @@ func doRaces(t *testing.T, f fault) func(seed uint64) interleave.Case {
 		c.Check = func() error {
 			h, err := rec.History()
 			if err == nil {
-				_, err = history.Check(h, history.Config{Model: idempotencytest.DoModel(0), Dir: t.TempDir(), Name: t.Name()})
+				_, err = history.Check(h, history.Config{Model: idempotencytest.DoModel(0), Dir: dir, Name: t.Name()})
 			}
 			return err
 		}

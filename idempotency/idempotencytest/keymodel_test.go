@@ -17,6 +17,7 @@ import (
 // keyRaces is a case of some clients that work on one key of a reference with a fault, at random.
 func keyRaces(t *testing.T, f fault) func(seed uint64) interleave.Case {
 	const clients, calls = 3, 9
+	dir := t.TempDir()
 	return func(seed uint64) interleave.Case {
 		b := newBench(patient)
 		store := newReference(interleave.Point, b, f)
@@ -35,7 +36,7 @@ func keyRaces(t *testing.T, f fault) func(seed uint64) interleave.Case {
 		c.Check = func() error {
 			h, err := rec.History()
 			if err == nil {
-				_, err = history.Check(h, history.Config{Model: idempotencytest.KeyModel(0), Dir: t.TempDir(), Name: t.Name()})
+				_, err = history.Check(h, history.Config{Model: idempotencytest.KeyModel(0), Dir: dir, Name: t.Name()})
 			}
 			return err
 		}

@@ -13,8 +13,8 @@ const latelyMax = 1 << 14
 type AnswerStore interface {
 	Store
 
-	// FindAnswer returns the record of a key that is Done, or ErrNotFound for any other. Steps, Owner and Age
-	// may be missing. It reads where writes are decided, never a replica.
+	// FindAnswer returns the Request, State and Response of a key that is Done, or ErrNotFound for any other. It
+	// reads where writes are decided, never a replica.
 	FindAnswer(ctx context.Context, scope, key string) (Record, error)
 }
 

@@ -31,11 +31,24 @@ func decodeHeader(stored []byte) (map[string][]string, error) {
 	if err := json.Unmarshal(stored, &text); err != nil {
 		return nil, fmt.Errorf("postgres: the stored header is damaged: %w", err)
 	}
+	if isPlain(stored) {
+		return text, nil
+	}
 	header := make(map[string][]string, len(text))
 	for name, values := range text {
 		header[narrow(name)] = each(values, narrow)
 	}
 	return header, nil
+}
+
+// isPlain says that JSON is ASCII and escapes nothing, so that narrow would change nothing.
+func isPlain(text []byte) bool {
+	for _, b := range text {
+		if b >= 0x80 || b == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func each(values []string, fn func(string) string) []string {

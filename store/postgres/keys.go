@@ -190,13 +190,14 @@ func (k Keys[Tx]) Find(ctx context.Context, scope, key string) (idempotency.Reco
 	return row.of(scope, key)
 }
 
-// FindAnswer returns the record of a key that is done, without its steps; see idempotency.AnswerStore.
+// FindAnswer returns the answer of a key that is done; see idempotency.AnswerStore.
 func (k Keys[Tx]) FindAnswer(ctx context.Context, scope, key string) (idempotency.Record, error) {
-	var row record
-	if err := k.store.run(ctx, k.store.statements.answerFind.with(scope, key).into(row.answerColumns()...)); err != nil {
+	row := record{state: int64(idempotency.Done)}
+	find := k.store.statements.answerFind.with(scope, key).into(&row.fingerprint, &row.status, &row.header, &row.body, &row.notReplayable)
+	if err := k.store.run(ctx, find); err != nil {
 		return idempotency.Record{}, err
 	}
-	if !row.found() {
+	if find.rows == 0 {
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
 	return row.of(scope, key)

@@ -48,7 +48,7 @@ func (k Keys[Tx]) inTx(
 	var row record
 	tx, err := k.store.engine.begin(ctx, txn.Options{},
 		s.enterKey.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key)).into(&idle, &network, &locked, &readOnly, &tooOld, &now),
-		s.enterLook.with(r.Scope, r.Key).into(row.answerColumns()...),
+		s.enterLook.with(r.Scope, r.Key).into(row.lookColumns()...),
 	)
 	if err != nil {
 		return idempotency.Claimed{}, err

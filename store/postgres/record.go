@@ -29,8 +29,8 @@ func (r *record) columns() []any {
 	}
 }
 
-// answerColumns are those of answerFindSQL and enterLookSQL.
-func (r *record) answerColumns() []any {
+// lookColumns are those of enterLookSQL.
+func (r *record) lookColumns() []any {
 	return []any{&r.state, &r.token, &r.fingerprint, &r.attempt, &r.owner, &r.resume, &r.status, &r.header, &r.body, &r.notReplayable}
 }
 

@@ -235,7 +235,7 @@ where k.scope = $1::text and k.key = $2::text
 
 // An answer, and nothing of any other record.
 const answerFindSQL = `
-select state::bigint, token, fingerprint, attempt, owner, resume, coalesce(status, 0)::bigint, header, body, not_replayable
+select fingerprint, status::bigint, header, body, not_replayable
 from {schema}.keys
 where scope = $1::text and key = $2::text
   and state = 2

@@ -25,8 +25,9 @@ const lateMax = 5
 // abandonMax bounds the clean-ups of lost claims that run at once.
 const abandonMax = 64
 
-func (k *Keys) storePolicy() retry.Policy {
+func (k *Keys) storePolicy(clock retry.Clock) retry.Policy {
 	return retry.Policy{
+		Clock:       clock,
 		Base:        storeBase,
 		Cap:         min(storeCap, k.cfg.StoreMax/5),
 		ElapsedMax:  k.cfg.StoreMax,
@@ -69,19 +70,45 @@ type asking struct {
 
 func newAsking(a Attempt) *asking { return &asking{attempts: [1]Attempt{a}} }
 
-// trial is the time-out of the first try of a conversation with the store.
+// sent is when the first try went out, or a little before, by this host's clock.
+func (a *asking) sent(k *Keys) time.Time { return a.first.until.Add(wall.Skew() - k.cfg.StoreMax/2) }
+
+// trial is the time-out of the first try of a conversation with the store, and the clock of all its tries: the
+// reading with which the conversation begins is also the beginning of the first try.
 type trial struct{ limited }
+
+// Now tells the retries the time.
+func (t *trial) Now() time.Time {
+	now := wall.Runtime()
+	if !t.used {
+		t.until = now
+	}
+	return now
+}
+
+// Sleep waits between two tries.
+func (t *trial) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // next begins the time-out of the next try under ctx: the first one in t itself, each further one anew, for the
 // store may still look at the one before.
 func (t *trial) next(ctx context.Context, most time.Duration) *limited {
-	l := &t.limited
 	if t.used {
-		l = new(limited)
+		l := new(limited)
+		l.begin(ctx, wall.Runtime().Add(most))
+		return l
 	}
 	t.used = true
-	l.begin(ctx, wall.Runtime().Add(most))
-	return l
+	t.begin(ctx, t.until.Add(most))
+	return &t.limited
 }
 
 // neverBegan says that the record is a claim of this process whose function never started: a's own, if its
@@ -100,7 +127,7 @@ var errLate = errors.New("every claim had expired when its reply arrived; Config
 // ask sends one attempt's claim, again and again until there is a reply: a claim whose reply was lost is
 // recognised as ours.
 func (k *Keys) ask(ctx context.Context, asking *asking) (claimed *Claimed, err error) {
-	err = retry.Do(ctx, k.storePolicy(), func(ctx context.Context) error {
+	err = retry.Do(ctx, k.storePolicy(&asking.first), func(ctx context.Context) error {
 		limit := asking.first.next(ctx, k.cfg.StoreMax/2)
 		defer limit.end()
 		all, err := k.store.Claim(limit, asking.attempts[:])
@@ -144,7 +171,7 @@ func (k *Keys) abandonSoon(ctx context.Context, a Attempt) {
 
 // abandon frees the claim of an attempt that never started its function. It gives up after a lease.
 func (k *Keys) abandon(ctx context.Context, a Attempt) {
-	p := k.storePolicy()
+	p := k.storePolicy(nil)
 	p.Base, p.Cap, p.ElapsedMax = k.cfg.Lease/30, k.cfg.Lease/3, k.cfg.Lease
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.Lease+k.cfg.StoreMax)
 	defer cancel()

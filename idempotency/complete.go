@@ -126,7 +126,7 @@ func (k *Keys) superseded(ctx context.Context, req Request, decided Record, lost
 // complete stores a completion, trying again under the same claim while the store fails. For a claim that
 // was superseded it returns a *LostError and the record that took its place, if that can be read.
 func (k *Keys) complete(ctx context.Context, e *ending) (Record, error) {
-	err := retry.Do(ctx, k.storePolicy(), func(ctx context.Context) error {
+	err := retry.Do(ctx, k.storePolicy(&e.first), func(ctx context.Context) error {
 		limit := e.first.next(ctx, k.cfg.StoreMax/2)
 		defer limit.end()
 		return k.completeOnce(limit, e.completions[:])

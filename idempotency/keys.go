@@ -206,11 +206,12 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, e
 	req := &o.asking.attempts[0].Request
 	claimed, err := k.await(ctx, *req, func(ctx context.Context) (*Claimed, error) {
 		asking := &o.asking
-		if !o.sent.IsZero() { // it waits and asks again; a store may still be reading what it was given before
+		if asking.first.used { // it waits and asks again; a store may still be reading what it was given before
 			asking = newAsking(a)
 		}
-		o.sent = wall.Now() // before the claim goes out: the lease is not older than this
-		return k.claim(ctx, asking)
+		claimed, err := k.claim(ctx, asking)
+		o.sent = asking.sent(k) // the lease is not older than this
+		return claimed, err
 	})
 	if err != nil {
 		return Result{}, err

@@ -173,7 +173,7 @@ func (s *Steps) reopen(name string, before StepRecord) error {
 func (s *Steps) save(step StepRecord) error {
 	k, kept := s.keys, step
 	kept.Result = k.cfg.Seal.sealStep(s.rec.Request, step.Name, step.Result)
-	err := retry.Do(s.ctx, k.storePolicy(), func(ctx context.Context) error {
+	err := retry.Do(s.ctx, k.storePolicy(nil), func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
 		defer cancel()
 		return k.store.SaveStep(ctx, s.rec.claim(), kept)

@@ -75,20 +75,15 @@ func idOf(r idempotency.Request) keyID { return keyID{r.Scope, r.Key} }
 
 func ofClaim(c idempotency.Claim) keyID { return keyID{c.Scope, c.Key} }
 
-// claimedBy is the record that a gets when it wins, with one token more than the key ever had. The store is
-// locked.
-func (s *Store) claimedBy(a *idempotency.Attempt, before *stored, now time.Time) stored {
-	won := stored{
-		Record: idempotency.Record{
-			Request: a.Request, State: idempotency.InFlight, Token: s.tokenFloor + 1,
-			Attempt: a.ID, Owner: a.Owner, Resume: a.Resume,
-		},
-		expires: now.Add(a.Lease), created: now, changed: now, made: a.Made,
+// claim makes rec what a gets when it wins, with one token more than the key ever had. The store is locked.
+func (s *Store) claim(rec *stored, a *idempotency.Attempt, now time.Time) {
+	if rec.State == 0 { // new
+		rec.Token, rec.created = s.tokenFloor, now
 	}
-	if before.State != 0 {
-		won.Token, won.Steps, won.created = before.Token+1, before.Steps, before.created
-	}
-	return won
+	rec.Request, rec.State, rec.Token = a.Request, idempotency.InFlight, rec.Token+1
+	rec.Attempt, rec.Owner, rec.Resume = a.ID, a.Owner, a.Resume
+	rec.Response = idempotency.Response{}
+	rec.expires, rec.changed, rec.made = now.Add(a.Lease), now, a.Made
 }
 
 // Claim decides for each attempt; see idempotency.Store.
@@ -113,7 +108,7 @@ func (k Keys) claim(a *idempotency.Attempt, answer *idempotency.Claimed) {
 		return
 	}
 	// Linearization point: the put under the mutex. A later caller finds this record and is a duplicate.
-	e.rec = k.store.claimedBy(a, &e.rec, now)
+	k.store.claim(&e.rec, a, now)
 	answer.Won = true
 	e.rec.read(&answer.Record, now)
 }

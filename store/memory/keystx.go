@@ -65,7 +65,8 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 		tx.held[id] = true
 		s.taken++
 	}
-	rec := s.claimedBy(&a, before, now)
+	rec := *before
+	s.claim(&rec, &a, now)
 	tx.log = append(tx.log, change{key: id, rec: &rec, claim: true})
 	return idempotency.Claimed{Won: true, Record: rec.record(now)}, nil
 }

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/fiftyhosts/fifty/faults/history"
+	"github.com/fiftyhosts/fifty/faults/hosts"
+	"github.com/fiftyhosts/fifty/idempotency/idempotencytest"
+	"github.com/fiftyhosts/fifty/internal/testenv"
+)
+
+const (
+	linearHosts  = 3 // processes that work on one database at once
+	linearAtOnce = 3 // rounds that are under way at once: most of one is waiting for the leases of the dead
+)
+
+func TestEachKeyOnSQLiteIsLinearizableOverProcessesThatAreKilled(t *testing.T) {
+	t.Parallel()
+	testLinearizable(t, func() string { return sqliteURL(t) })
+}
+
+func TestEachKeyOnPostgresIsLinearizableOverProcessesThatAreKilled(t *testing.T) {
+	t.Parallel()
+	testLinearizable(t, func() string { return testenv.Postgres(t).Database(t) })
+}
+
+// testLinearizable lets hosts, each a process, call one store about the same keys, kills one of them with kill -9
+// in the middle and starts it again. Then one order for each key must explain what all callers were told, with
+// what the killed one was about as unknown. Each round has a seed of its own, behind the first.
+func testLinearizable(t *testing.T, database func() string) {
+	t.Helper()
+	first, began := seedOf(t), time.Now()
+	var keys, dos history.Report
+	rounds := soakRounds(t)
+	var begun []*linear
+	for n := range rounds {
+		l := &linear{t: t, seed: first + uint64(n), database: database(), folder: t.TempDir()}
+		l.begin()
+		if begun = append(begun, l); len(begun) < linearAtOnce && n < rounds-1 {
+			continue
+		}
+		for _, l := range begun {
+			l.end()
+			keys = sum(keys, checkAll[idempotencytest.KeyCall, idempotencytest.KeyAnswer](l, l.keyLogs, idempotencytest.KeyModel(linearSlack)))
+			dos = sum(dos, checkAll[idempotencytest.DoCall, idempotencytest.DoAnswer](l, l.doLogs, idempotencytest.DoModel(linearSlack)))
+			if t.Failed() {
+				t.Fatalf("the round with seed %d went wrong", l.seed)
+			}
+		}
+		begun = nil
+	}
+	t.Logf("soak: seed %d, rounds %d, processes %d, killed %d: calls of the store: %v; of Do and DoSteps: %v, in %v",
+		first, rounds, linearHosts, rounds, keys, dos, time.Since(began).Round(time.Second))
+	if keys.Unknown == 0 || dos.Unknown == 0 {
+		t.Errorf("a kill left no outcome unknown, so nothing was proved about it: %v; %v", keys, dos)
+	}
+}
+
+// linear is one round.
+type linear struct {
+	t                *testing.T
+	seed             uint64
+	database, folder string
+	keyLogs, doLogs  []string // of all processes that there were
+	working          []*process
+}
+
+// host starts a process, which is ready and waits for go.
+func (l *linear) host(name, until string) *process {
+	l.t.Helper()
+	binary, err := os.Executable()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	keys, dos := filepath.Join(l.folder, name+".keys"), filepath.Join(l.folder, name+".dos")
+	l.keyLogs, l.doLogs = append(l.keyLogs, keys), append(l.doLogs, dos)
+	seed := strconv.FormatUint(l.seed+uint64(len(l.keyLogs))<<32, 10)
+	p := launch(l.t, hosts.Config{Path: binary, Args: []string{linearHost, l.database, keys, dos, name, seed, until}})
+	p.foul = true // it ends when its work is done, and not before
+	return p
+}
+
+func (l *linear) letGo(p *process) {
+	l.t.Helper()
+	p.find(`ready\n`)
+	if _, err := io.WriteString(p.host.Stdin(), "go\n"); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// begin starts the processes, and kills and starts the victim.
+func (l *linear) begin() {
+	t := l.t
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(l.seed, 0)) //nolint:gosec // a test that can be repeated
+	victim := l.host("victim", "endless")
+	for n := range linearHosts - 1 {
+		l.working = append(l.working, l.host(fmt.Sprint("host", n), "done"))
+	}
+	all := append([]*process{victim}, l.working...)
+	for _, p := range all {
+		p.find(`ready\n`)
+	}
+	for _, p := range all {
+		l.letGo(p)
+	}
+	// Of its log of the store's calls, of which each has some hundred bytes.
+	const leastBytes, moreBytes = 4 << 10, 12 << 10
+	killAt := leastBytes + rnd.Int64N(moreBytes)
+	eventually(t, "the victim is at work", func() bool { return sizeOf(l.keyLogs[0]) >= killAt })
+	victim.kill()
+	again := l.host("victim-again", "done")
+	l.letGo(again)
+	l.working = append(l.working, again)
+}
+
+// end waits until all have done their work.
+func (l *linear) end() {
+	l.t.Helper()
+	for _, p := range l.working {
+		p.find(`done\n`)
+		if code := p.exitCode(); code != 0 {
+			l.t.Errorf("a host ended with %d", code)
+		}
+	}
+}
+
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// checkAll puts the histories of all processes together and checks them, key by key.
+func checkAll[In, Out any](l *linear, logs []string, model porcupine.Model) history.Report {
+	l.t.Helper()
+	var all []history.History[In, Out]
+	for _, path := range logs {
+		h, err := history.Load[In, Out](path)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		all = append(all, h)
+	}
+	merged, err := history.Merge(all...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	report, err := history.Check(merged, history.Config{Model: model, Name: l.t.Name(), TimeMax: waitMax})
+	if err != nil {
+		l.t.Error(err)
+	}
+	return report
+}
+
+func sum(a, b history.Report) history.Report {
+	a.Keys += b.Keys
+	a.Operations += b.Operations
+	a.Unknown += b.Unknown
+	a.Took += b.Took
+	return a
+}

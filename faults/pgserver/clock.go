@@ -4,50 +4,22 @@ package pgserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
 // FaketimeVariable names libfaketime's library, which is then the only one looked at.
-const FaketimeVariable = "FIFTY_FAKETIME_LIB"
+const FaketimeVariable = keeper.FaketimeVariable
 
 // clockSlack is how far a server's clock may be from what it was set to: libfaketime takes whole seconds.
 const clockSlack = 2 * time.Second
 
-// faketimePlaces are where packages put the library.
-var faketimePlaces = []string{
-	"/usr/lib/*/faketime/libfaketime.so.1", // Debian, Ubuntu
-	"/usr/lib64/faketime/libfaketime.so.1", // Fedora
-	"/usr/lib/faketime/libfaketime.so.1",   // Arch
-	"/usr/lib/libfaketime.so.1",            // Alpine
-	"/usr/local/lib/faketime/libfaketime.so.1",
-	"/opt/homebrew/lib/faketime/libfaketime.1.dylib", // Homebrew
-	"/usr/local/lib/faketime/libfaketime.1.dylib",
-}
-
 // ErrNoFaketime is returned when libfaketime is not found. Its message says what to install.
-var ErrNoFaketime = errors.New("a server with another clock needs libfaketime, and it was not found")
-
-const faketimeHelp = `
-  Debian, Ubuntu:  apt-get install faketime
-  Fedora:          dnf install libfaketime
-  Alpine:          apk add libfaketime
-  macOS:           brew install libfaketime
-  or set ` + FaketimeVariable + ` to the library.`
-
-// A fakeClock is how far a server's clock is off. nil is the host's clock. libfaketime moves it: it is loaded
-// into the server, and looks at a file each time that the server asks for the time.
-type fakeClock struct {
-	library string
-	skew    time.Duration
-}
+var ErrNoFaketime = keeper.ErrNoFaketime
 
 // NewSkewed is [New] with a clock that is ahead of the host's by skew, in whole seconds; negative is behind. It
 // fails the test where libfaketime is missing, with what to install, and where the server's clock is then not
@@ -63,7 +35,7 @@ func NewSkewed(tb TB, skew time.Duration, settings ...string) *Server {
 	if err != nil {
 		tb.Fatalf("pgserver: %v", err)
 	}
-	return own(tb, options{settings: settings, clock: &fakeClock{library, skew}})
+	return own(tb, options{settings: settings, clock: &keeper.Clock{Library: library, Skew: skew}})
 }
 
 // SetClock moves the clock of a server of [NewSkewed], while it runs or is down: from now on it is ahead of the
@@ -74,8 +46,8 @@ func (s *Server) SetClock(skew time.Duration) {
 	if s.with.clock == nil {
 		tb.Fatalf("pgserver: only a server of NewSkewed can have another clock")
 	}
-	s.with.clock.skew = skew
-	if _, err := s.with.clock.set(s.kept.folder, s.owner); err != nil {
+	s.with.clock.Skew = skew
+	if _, err := s.with.clock.Set(s.kept.Folder, s.owner); err != nil {
 		tb.Fatalf("pgserver: set the clock: %v", err)
 	}
 	if s.pid == 0 || s.paused {
@@ -123,56 +95,12 @@ func (s *Server) checkClock() error {
 	if err != nil {
 		return fmt.Errorf("ask for the time: %w", err)
 	}
-	if want := s.with.clock.skew; low-clockSlack > want || want > high+clockSlack {
-		return fmt.Errorf("the server's clock is ahead by %v and not by %v: does %s work with this Postgres?", high, want, s.with.clock.library)
+	if want := s.with.clock.Skew; low-clockSlack > want || want > high+clockSlack {
+		return fmt.Errorf("the server's clock is ahead by %v and not by %v: does %s work with this Postgres?", high, want, s.with.clock.Library)
 	}
 	return nil
 }
 
-// set writes the file below folder, and returns what makes a server heed it.
-func (c *fakeClock) set(folder string, who owner) (env []string, err error) {
-	if c == nil {
-		return nil, nil
-	}
-	file := filepath.Join(folder, "clock")
-	scratch := file + ".new"
-	if err := os.WriteFile(scratch, fmt.Appendf(nil, "%+d\n", int64(c.skew.Round(time.Second)/time.Second)), 0o600); err != nil {
-		return nil, err
-	}
-	// Linearization point: the rename. A process that asks for the time sees the old file or the new one.
-	if err := errors.Join(who.give(scratch), os.Rename(scratch, file)); err != nil {
-		return nil, err
-	}
-	env = []string{
-		"FAKETIME_TIMESTAMP_FILE=" + file,
-		"FAKETIME_NO_CACHE=1", // so that a change holds at once
-		"FAKETIME_DONT_FAKE_MONOTONIC=1",
-	}
-	if runtime.GOOS == "darwin" {
-		return append(env, "DYLD_INSERT_LIBRARIES="+c.library, "DYLD_FORCE_FLAT_NAMESPACE=1"), nil
-	}
-	return append(env, "LD_PRELOAD="+c.library), nil
-}
-
 // FindFaketime returns the path of libfaketime's library: that named by FIFTY_FAKETIME_LIB, else the first in
 // the usual places. The error wraps [ErrNoFaketime] when there is none.
-func FindFaketime() (library string, err error) { return findFaketime(faketimePlaces) }
-
-func findFaketime(places []string) (library string, err error) {
-	if library := os.Getenv(FaketimeVariable); library != "" {
-		if _, err := os.Stat(library); err != nil {
-			return "", fmt.Errorf("%w: %s: %w%s", ErrNoFaketime, FaketimeVariable, err, faketimeHelp)
-		}
-		return library, nil
-	}
-	for _, place := range places {
-		matches, err := filepath.Glob(place)
-		if err != nil {
-			panic(err) // the pattern is a constant
-		}
-		if len(matches) > 0 {
-			return matches[0], nil
-		}
-	}
-	return "", fmt.Errorf("%w in %s.%s", ErrNoFaketime, strings.Join(places, ", "), faketimeHelp)
-}
+func FindFaketime() (library string, err error) { return keeper.FindFaketime(keeper.FaketimePlaces) }

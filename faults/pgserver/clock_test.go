@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
 func TestSkewedServerHasItsClock(t *testing.T) {
@@ -93,7 +95,7 @@ func TestMissingFaketimeFailsTheTestAndSaysWhatToInstall(t *testing.T) {
 		t.Errorf("skipped %t, failed with %q", r.skipped, r.failure)
 	}
 	t.Setenv(FaketimeVariable, "")
-	_, err := findFaketime([]string{t.TempDir() + "/*.so"})
+	_, err := keeper.FindFaketime([]string{t.TempDir() + "/*.so"})
 	if !errors.Is(err, ErrNoFaketime) || !strings.Contains(err.Error(), "apt-get install faketime") || !strings.Contains(err.Error(), FaketimeVariable) {
 		t.Errorf("got %v", err)
 	}

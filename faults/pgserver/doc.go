@@ -18,25 +18,20 @@
 //
 // # How a server ends
 //
-// A server must end with the test process, whatever ends that process: the last test, a panic, os.Exit,
-// -timeout, kill -9. A handler inside the process can't promise this, so another process does, the keeper: a
-// second copy of the test binary, started in its own session, that runs the server as its child. The test
-// process holds the write end of the keeper's standard input and nothing else does. When the process is gone,
-// the kernel closes that pipe; the keeper reads end of file, kills the server with all its children and removes
-// the folder. So a program that imports this package is a keeper, and nothing else, when it is started with the
-// environment variable FIFTY_PGSERVER_KEEPER.
+// A server ends with the test process, whatever ends that process: the last test, a panic, os.Exit, -timeout,
+// kill -9. Another process sees to it, the keeper: a second copy of the test binary that runs the server as its
+// child, and ends it when the pipe from the test process is closed. So a program that imports this package is a
+// keeper, and nothing else, when it is started with the environment variable FIFTY_KEEPER.
 //
 // # Files
 //
 //   - server.go: the servers, and what a test can do to them
-//   - start.go: ports, start and readiness
+//   - start.go: start and readiness
 //   - clock.go: a server's clock
 //   - template.go: initdb, once for each version and user
 //   - pidfile.go: what a running server says about itself
 //   - find.go: where Postgres is looked for, and what to install
-//   - owner.go: the user whom a server runs as
-//   - keeper.go: what the keeper process does; kept.go: how the test process talks to it
-//   - process_linux.go, process_darwin.go: processes below the keeper
+//   - kind.go: the keeper, which is faults/internal/keeper
 //
 // The package is for tests on Linux and macOS.
 package pgserver

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
 // childVariable makes this test binary a child that uses servers and then ends
@@ -49,9 +51,9 @@ func child(how string) {
 	servers[1].Pause()
 	var told started
 	for _, s := range servers {
-		told.Folders = append(told.Folders, s.kept.folder)
+		told.Folders = append(told.Folders, s.kept.Folder)
 		told.Addrs = append(told.Addrs, s.Addr())
-		told.PIDs = append(told.PIDs, s.pid, s.kept.process.Process.Pid)
+		told.PIDs = append(told.PIDs, s.pid, s.kept.PID())
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
 		os.Exit(2)
@@ -63,7 +65,7 @@ func child(how string) {
 		panic("as a test does that goes wrong")
 	case "keeper terminated":
 		for _, s := range servers {
-			_ = syscall.Kill(s.kept.process.Process.Pid, syscall.SIGTERM)
+			_ = syscall.Kill(s.kept.PID(), syscall.SIGTERM)
 		}
 	}
 	select {} // until a signal comes
@@ -114,7 +116,7 @@ func TestServersEndWithTheTestProcessHoweverItEnds(t *testing.T) {
 
 func waitUntilNothingIsLeft(t *testing.T, told started) {
 	t.Helper()
-	ticker := time.NewTicker(lookInterval)
+	ticker := time.NewTicker(2 * time.Millisecond)
 	defer ticker.Stop()
 	var left []string
 	for deadline := time.Now().Add(waitMax); time.Now().Before(deadline); <-ticker.C {
@@ -127,7 +129,7 @@ func waitUntilNothingIsLeft(t *testing.T, told started) {
 
 func whatIsLeft(t *testing.T, told started) (left []string) {
 	t.Helper()
-	all, err := processes()
+	all, err := keeper.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +146,8 @@ func whatIsLeft(t *testing.T, told started) (left []string) {
 	}
 	for _, pid := range told.PIDs {
 		for _, p := range all {
-			if (p.pid == pid || p.parent == pid) && !p.ended() {
-				left = append(left, fmt.Sprintf("process %d", p.pid))
+			if (p.PID == pid || p.Parent == pid) && !p.Ended() {
+				left = append(left, fmt.Sprintf("process %d", p.PID))
 			}
 		}
 	}
@@ -158,8 +160,8 @@ func TestPrivateServerEndsWithItsTest(t *testing.T) {
 	t.Run("user", func(t *testing.T) {
 		server := New(t)
 		told = started{
-			Folders: []string{server.kept.folder}, Addrs: []string{server.Addr()},
-			PIDs: []int{server.pid, server.kept.process.Process.Pid},
+			Folders: []string{server.kept.Folder}, Addrs: []string{server.Addr()},
+			PIDs: []int{server.pid, server.kept.PID()},
 		}
 	})
 	// At once: the cleanup returns when all is over.
@@ -170,17 +172,17 @@ func TestPrivateServerEndsWithItsTest(t *testing.T) {
 
 func TestKeeperNeverAnswersAnUnknownRequestWithYes(t *testing.T) {
 	t.Parallel()
-	k, err := startKeeper()
+	k, err := keeper.Start(kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.ask(request{Do: "nonsense"}); err == nil {
+	if _, err := k.Ask(keeper.Request{Do: "nonsense"}); err == nil {
 		t.Error("the keeper agreed to nonsense")
 	}
-	if err := k.close(); err != nil {
+	if err := k.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := k.ask(request{Do: "state"}); err == nil {
+	if _, err := k.Ask(keeper.Request{Do: "state"}); err == nil {
 		t.Error("a closed keeper answered")
 	}
 }

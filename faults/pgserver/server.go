@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
 // adminMax bounds one statement that makes or drops a database.
@@ -27,9 +29,9 @@ const adminMax = time.Minute
 // be called from that test's goroutine, and fail it when they can't do what they
 // say.
 type Server struct {
-	kept     *kept
+	kept     *keeper.Kept
 	programs installation
-	owner    owner
+	owner    keeper.Owner
 	with     options
 	password string
 	port     int
@@ -83,7 +85,7 @@ func New(tb TB, settings ...string) *Server {
 // options say how a server differs from others.
 type options struct {
 	settings []string
-	clock    *fakeClock // nil for the host's
+	clock    *keeper.Clock // nil for the host's
 }
 
 // own starts a server that belongs to tb.
@@ -96,9 +98,9 @@ func own(tb TB, with options) *Server {
 	server.tb = tb
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("pgserver: the end of the server's log:\n%s", server.kept.tail())
+			tb.Logf("pgserver: the end of the server's log:\n%s", server.kept.Tail())
 		}
-		if err := server.kept.close(); err != nil {
+		if err := server.kept.Close(); err != nil {
 			tb.Errorf("pgserver: end the server: %v", err)
 		}
 	})
@@ -124,7 +126,7 @@ func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
 // Log is all that the server has written to its log.
 func (s *Server) Log() string {
-	log, err := os.ReadFile(s.kept.folder + "/log")
+	log, err := os.ReadFile(s.kept.Folder + "/log")
 	if err != nil {
 		return ""
 	}
@@ -243,7 +245,7 @@ func (s *Server) notPaused(what string) {
 
 func (s *Server) do(what string) {
 	s.tb.Helper()
-	if _, err := s.kept.ask(request{Do: what}); err != nil {
+	if _, err := s.kept.Ask(keeper.Request{Do: what}); err != nil {
 		s.tb.Fatalf("pgserver: %s the server: %v", what, err)
 	}
 }

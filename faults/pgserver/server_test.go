@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
 func TestKilledServerIsDownAndThenHasWhatWasCommitted(t *testing.T) {
@@ -81,8 +83,8 @@ func TestPausedServerFreezesAsAWholeAndGoesOn(t *testing.T) {
 	conn := connect(t, server.Database(t))
 	server.Pause()
 	for _, p := range serverProcesses(t, server) {
-		if !p.stopped() {
-			t.Errorf("process %d of the server runs on (%c)", p.pid, p.state)
+		if !p.Stopped() {
+			t.Errorf("process %d of the server runs on (%c)", p.PID, p.State)
 		}
 	}
 	answer := make(chan error, 1)
@@ -136,18 +138,18 @@ func TestPausedServerSaysThatItCanNotStop(t *testing.T) {
 }
 
 // serverProcesses lists the server's main process and all below it.
-func serverProcesses(t *testing.T, server *Server) []process {
+func serverProcesses(t *testing.T, server *Server) []keeper.Process {
 	t.Helper()
-	all, err := processes()
+	all, err := keeper.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	below, err := descendants(server.PID())
+	below, err := keeper.Descendants(server.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if p.pid == server.PID() {
+		if p.PID == server.PID() {
 			below = append(below, p)
 		}
 	}
@@ -227,7 +229,7 @@ func TestManyServersStartAtOnceWithoutACache(t *testing.T) {
 		if err := server.admin("SELECT 1"); err != nil {
 			t.Error(err)
 		}
-		if err := server.kept.close(); err != nil {
+		if err := server.kept.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -235,7 +237,7 @@ func TestManyServersStartAtOnceWithoutACache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := serverOwner()
+	who, err := keeper.ServerOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +258,7 @@ func TestBrokenTemplateIsThrownAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	who, err := serverOwner()
+	who, err := keeper.ServerOwner()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +276,7 @@ func TestBrokenTemplateIsThrownAway(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the second start: %v", err)
 	}
-	if err := server.kept.close(); err != nil {
+	if err := server.kept.Close(); err != nil {
 		t.Error(err)
 	}
 }

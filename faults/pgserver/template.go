@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
 const (
@@ -46,7 +48,7 @@ func (p installation) server() string   { return filepath.Join(p.folder, "postgr
 type template string
 
 // templateFor depends on all that the content depends on.
-func templateFor(p installation, who owner) template {
+func templateFor(p installation, who keeper.Owner) template {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "" // no home folder: do without
@@ -71,15 +73,15 @@ func initdbArguments(data, password string) []string {
 
 // fill makes the data folder and the password file below k's folder, by a copy
 // of the template or, when there is none yet, by initdb.
-func (t template) fill(k *kept, p installation, who owner) error {
+func (t template) fill(k *keeper.Kept, p installation, who keeper.Owner) error {
 	if t != "" {
-		err := errors.Join(copyTree(string(t)+"/data", dataFolder(k.folder), who),
-			copyTree(string(t)+"/password", passwordFile(k.folder), who))
+		err := errors.Join(copyTree(string(t)+"/data", dataFolder(k.Folder), who),
+			copyTree(string(t)+"/password", passwordFile(k.Folder), who))
 		if err == nil {
 			return nil
 		}
 		// Not there, or just being replaced: make our own.
-		if err := errors.Join(os.RemoveAll(dataFolder(k.folder)), os.RemoveAll(passwordFile(k.folder))); err != nil {
+		if err := errors.Join(os.RemoveAll(dataFolder(k.Folder)), os.RemoveAll(passwordFile(k.Folder))); err != nil {
 			return err
 		}
 	}
@@ -88,23 +90,23 @@ func (t template) fill(k *kept, p installation, who owner) error {
 	}
 	if t != "" {
 		// A cache that can't be written costs a second at each start, no more.
-		_ = t.save(k.folder)
+		_ = t.save(k.Folder)
 	}
 	return nil
 }
 
-func initdb(k *kept, p installation, who owner) error {
-	password := passwordFile(k.folder)
+func initdb(k *keeper.Kept, p installation, who keeper.Owner) error {
+	password := passwordFile(k.Folder)
 	if err := os.WriteFile(password, []byte(rand.Text()), 0o600); err != nil {
 		return err
 	}
-	if err := who.give(password); err != nil {
+	if err := who.Give(password); err != nil {
 		return err
 	}
-	data := dataFolder(k.folder)
-	_, err := k.ask(request{Do: "run", Command: command{Path: p.initdb(), Args: initdbArguments(data, password), Owner: who}})
+	data := dataFolder(k.Folder)
+	_, err := k.Ask(keeper.Request{Do: "run", Command: keeper.Command{Path: p.initdb(), Args: initdbArguments(data, password), Owner: who}})
 	if err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, k.tail())
+		return fmt.Errorf("initdb: %w\n%s", err, k.Tail())
 	}
 	settings, err := os.OpenFile(data+"/postgresql.conf", os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -127,8 +129,8 @@ func (t template) save(folder string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	err = errors.Join(copyTree(dataFolder(folder), scratch+"/data", owner{}),
-		copyTree(passwordFile(folder), scratch+"/password", owner{}))
+	err = errors.Join(copyTree(dataFolder(folder), scratch+"/data", keeper.Owner{}),
+		copyTree(passwordFile(folder), scratch+"/password", keeper.Owner{}))
 	if err != nil {
 		return err
 	}
@@ -160,7 +162,7 @@ func removeLeftovers(parent string) {
 }
 
 // copyTree copies a file or a folder and gives the copy to who.
-func copyTree(from, to string, who owner) error {
+func copyTree(from, to string, who keeper.Owner) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -171,7 +173,7 @@ func copyTree(from, to string, who owner) error {
 		} else {
 			err = copyFile(path, target)
 		}
-		return errors.Join(err, who.give(target))
+		return errors.Join(err, who.Give(target))
 	})
 }
 

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package pgserver
+package keeper
 
 import (
 	"errors"
@@ -13,16 +13,15 @@ import (
 	"syscall"
 )
 
-// An owner is the user that a server runs as. The zero value is ourselves.
-type owner struct {
+// An Owner is the user that a server runs as. The zero value is ourselves.
+type Owner struct {
 	UID, GID int
 }
 
-// serverOwner is ourselves, unless we are root, as whom Postgres refuses to
-// run: then it is the user postgres, or nobody where there is no postgres.
-func serverOwner() (owner, error) {
+// ServerOwner is ourselves, unless we are root, as whom no test server runs (Postgres refuses to): then it is the user postgres, or nobody where there is no postgres.
+func ServerOwner() (Owner, error) {
 	if os.Geteuid() != 0 {
-		return owner{}, nil
+		return Owner{}, nil
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		u, err := user.Lookup(name)
@@ -32,22 +31,22 @@ func serverOwner() (owner, error) {
 		uid, errUID := strconv.Atoi(u.Uid)
 		gid, errGID := strconv.Atoi(u.Gid)
 		if errUID == nil && errGID == nil && uid != 0 {
-			return owner{UID: uid, GID: gid}, nil
+			return Owner{UID: uid, GID: gid}, nil
 		}
 	}
-	return owner{}, errors.New("as root, a test server runs as the user postgres or nobody, and this system has neither: add one (useradd --system postgres), or run the tests as another user")
+	return Owner{}, errors.New("as root, a test server runs as the user postgres or nobody, and this system has neither: add one (useradd --system postgres), or run the tests as another user")
 }
 
-func (o owner) credential() *syscall.Credential {
-	if o == (owner{}) {
+func (o Owner) credential() *syscall.Credential {
+	if o == (Owner{}) {
 		return nil
 	}
 	return &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)} //nolint:gosec // from the system's own table of users
 }
 
-// give makes path theirs.
-func (o owner) give(path string) error {
-	if o == (owner{}) {
+// Give makes path theirs.
+func (o Owner) Give(path string) error {
+	if o == (Owner{}) {
 		return nil
 	}
 	return os.Lchown(path, o.UID, o.GID)
@@ -55,10 +54,10 @@ func (o owner) give(path string) error {
 
 // tempFolder is the folder for temporary files, or another usual one where the
 // owner can't get into that one.
-func tempFolder(who owner) (string, error) {
+func tempFolder(who Owner) (string, error) {
 	candidates := []string{os.TempDir(), "/tmp", "/var/tmp"}
 	for _, folder := range candidates {
-		if who == (owner{}) || openToAll(folder) {
+		if who == (Owner{}) || openToAll(folder) {
 			return folder, nil
 		}
 	}
@@ -91,7 +90,7 @@ func cleanEnvironment() []string {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		steers := strings.HasPrefix(name, "PG") || strings.HasPrefix(name, "LC_") ||
-			strings.HasPrefix(name, "LANG") || name == keeperVariable
+			strings.HasPrefix(name, "LANG") || name == variable
 		if !steers {
 			kept = append(kept, variable)
 		}

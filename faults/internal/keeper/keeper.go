@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package pgserver
+package keeper
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// keeperVariable in the environment makes a test binary a keeper.
-	keeperVariable = "FIFTY_PGSERVER_KEEPER"
+	// variable in the environment makes a test binary the keeper of a server of that kind.
+	variable = "FIFTY_KEEPER"
 
 	runMax       = 2 * time.Minute        // a helper program such as initdb
 	stopMax      = 30 * time.Second       // an orderly shutdown
@@ -28,19 +28,19 @@ const (
 	removeEvery  = 100 * time.Millisecond // between two such tries
 )
 
-// A command is a program that the keeper runs below its folder.
-type command struct {
+// A Command is a program that the keeper runs below its folder.
+type Command struct {
 	Path  string
 	Args  []string
 	Env   []string // beside the usual
-	Owner owner
+	Owner Owner
 }
 
-// A request is one line from the test process, a reply one line to it.
+// A Request is one line from the test process, a reply one line to it.
 type (
-	request struct {
+	Request struct {
 		Do      string // run, start, stop, kill, pause, resume, state
-		Command command
+		Command Command
 	}
 	reply struct {
 		Folder string // in the greeting
@@ -51,31 +51,36 @@ type (
 
 // A keeper runs one server and ends it. It is used by one goroutine.
 type keeper struct {
-	folder string
-	log    *os.File
-	server *exec.Cmd
-	exited chan struct{} // closed once server was waited for
+	cleanUp func(folder string)
+	folder  string
+	log     *os.File
+	server  *exec.Cmd
+	exited  chan struct{} // closed once server was waited for
 }
 
-// init turns this process into a keeper before any test starts, when its parent
-// asked for that.
-func init() {
-	if os.Getenv(keeperVariable) == "" {
+// Main turns this process into a keeper, and does not return, when its parent asked for one of this kind. It is
+// called by the init of a package that starts servers, so before any test starts. cleanUp may be nil; it removes
+// what a server that was killed leaves outside of its folder.
+func Main(kind string, cleanUp func(folder string)) {
+	if os.Getenv(variable) != kind {
 		return
 	}
-	os.Exit(keep(os.Stdin, os.Stdout))
+	if cleanUp == nil {
+		cleanUp = func(string) {}
+	}
+	os.Exit(keep(kind, cleanUp, os.Stdin, os.Stdout))
 }
 
 // keep serves requests until the test process is gone, then ends everything.
 // It returns the exit code.
-func keep(in io.Reader, out io.Writer) int {
+func keep(kind string, cleanUp func(folder string), in io.Reader, out io.Writer) int {
 	// A write to a test process that is gone must not end the keeper.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGINT)
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
 
 	answers := json.NewEncoder(out)
-	k, err := newKeeper()
+	k, err := newKeeper(kind, cleanUp)
 	if err != nil {
 		_ = answers.Encode(reply{Error: err.Error()})
 		return 1
@@ -83,12 +88,12 @@ func keep(in io.Reader, out io.Writer) int {
 	defer k.end()
 	_ = answers.Encode(reply{Folder: k.folder})
 
-	requests := make(chan request)
+	requests := make(chan Request)
 	go func() {
 		defer close(requests)
 		lines := json.NewDecoder(in)
 		for {
-			var r request
+			var r Request
 			if lines.Decode(&r) != nil { // end of file: the test process is gone
 				return
 			}
@@ -113,8 +118,8 @@ func keep(in io.Reader, out io.Writer) int {
 	}
 }
 
-func newKeeper() (*keeper, error) {
-	who, err := serverOwner()
+func newKeeper(kind string, cleanUp func(folder string)) (*keeper, error) {
+	who, err := ServerOwner()
 	if err != nil {
 		return nil, err
 	}
@@ -122,23 +127,23 @@ func newKeeper() (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp(parent, "fifty-pgserver-")
+	folder, err := os.MkdirTemp(parent, "fifty-"+kind+"-")
 	if err != nil {
 		return nil, err
 	}
 	log, err := os.OpenFile(folder+"/log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
-		err = errors.Join(who.give(folder), who.give(log.Name()), adoptOrphans(),
+		err = errors.Join(who.Give(folder), who.Give(log.Name()), adoptOrphans(),
 			debug.SetCrashOutput(log, debug.CrashOptions{}))
 	}
 	if err != nil {
 		_ = os.RemoveAll(folder)
 		return nil, err
 	}
-	return &keeper{folder: folder, log: log}, nil
+	return &keeper{cleanUp: cleanUp, folder: folder, log: log}, nil
 }
 
-func (k *keeper) do(r request) error {
+func (k *keeper) do(r Request) error {
 	switch r.Do {
 	case "run":
 		return k.run(r.Command)
@@ -149,9 +154,9 @@ func (k *keeper) do(r request) error {
 	case "kill":
 		return k.kill()
 	case "pause":
-		return k.signalAll(syscall.SIGSTOP, func(p process) bool { return p.ended() || p.stopped() })
+		return k.signalAll(syscall.SIGSTOP, func(p Process) bool { return p.Ended() || p.Stopped() })
 	case "resume":
-		return k.signalAll(syscall.SIGCONT, func(p process) bool { return !p.stopped() })
+		return k.signalAll(syscall.SIGCONT, func(p Process) bool { return !p.Stopped() })
 	case "state":
 		return nil
 	}
@@ -159,7 +164,7 @@ func (k *keeper) do(r request) error {
 }
 
 // prepare makes the process for c, with its output in the log.
-func (k *keeper) prepare(c command) *exec.Cmd {
+func (k *keeper) prepare(c Command) *exec.Cmd {
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = k.folder
 	cmd.Env = append(cleanEnvironment(), c.Env...)
@@ -169,7 +174,7 @@ func (k *keeper) prepare(c command) *exec.Cmd {
 	return cmd
 }
 
-func (k *keeper) run(c command) error {
+func (k *keeper) run(c Command) error {
 	cmd := k.prepare(c)
 	if err := cmd.Start(); err != nil {
 		return err
@@ -179,7 +184,7 @@ func (k *keeper) run(c command) error {
 	return cmd.Wait()
 }
 
-func (k *keeper) start(c command) error {
+func (k *keeper) start(c Command) error {
 	if k.pid() != 0 {
 		return errors.New("the server runs already")
 	}
@@ -209,8 +214,7 @@ func (k *keeper) pid() int {
 	}
 }
 
-// stop asks for an orderly shutdown (for Postgres, SIGINT is the fast one) and
-// waits for it.
+// stop asks for an orderly shutdown and waits for it. For Postgres, SIGINT is the fast one; for Redis, any is.
 func (k *keeper) stop() error {
 	if k.pid() == 0 {
 		return nil
@@ -229,11 +233,11 @@ func (k *keeper) stop() error {
 // signalAll sends sig to the server and all processes below it until done holds
 // for each. Parents come first: a server that is stopped or killed makes no new
 // children, so the second look finds them all.
-func (k *keeper) signalAll(sig syscall.Signal, done func(process) bool) error {
+func (k *keeper) signalAll(sig syscall.Signal, done func(Process) bool) error {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for deadline := time.Now().Add(signalMax); time.Now().Before(deadline); <-ticker.C {
-		below, err := descendants(os.Getpid())
+		below, err := Descendants(os.Getpid())
 		if err != nil {
 			return err
 		}
@@ -245,8 +249,8 @@ func (k *keeper) signalAll(sig syscall.Signal, done func(process) bool) error {
 			return nil
 		}
 		for _, p := range below {
-			if err := syscall.Kill(p.pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("send %v to process %d: %w", sig, p.pid, err)
+			if err := syscall.Kill(p.PID, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("send %v to process %d: %w", sig, p.PID, err)
 			}
 		}
 	}
@@ -255,7 +259,7 @@ func (k *keeper) signalAll(sig syscall.Signal, done func(process) bool) error {
 
 // kill ends the server with all its processes, as a crash does.
 func (k *keeper) kill() error {
-	err := k.signalAll(syscall.SIGKILL, func(p process) bool { return p.ended() })
+	err := k.signalAll(syscall.SIGKILL, func(p Process) bool { return p.Ended() })
 	if k.server != nil {
 		removeFaketimeMemory(k.server.Process.Pid)
 	}
@@ -265,7 +269,7 @@ func (k *keeper) kill() error {
 // end kills what runs and removes the folder. Both are bounded.
 func (k *keeper) end() {
 	_ = k.kill()
-	removeSharedMemory(k.folder)
+	k.cleanUp(k.folder)
 	ticker := time.NewTicker(removeEvery)
 	defer ticker.Stop()
 	for range removeTries {
@@ -276,19 +280,19 @@ func (k *keeper) end() {
 	}
 }
 
-// descendants lists the processes below pid, parents before their children.
-func descendants(pid int) ([]process, error) {
-	all, err := processes()
+// Descendants lists the processes below pid, parents before their children.
+func Descendants(pid int) ([]Process, error) {
+	all, err := Processes()
 	if err != nil {
 		return nil, err
 	}
-	children := make(map[int][]process, len(all))
+	children := make(map[int][]Process, len(all))
 	for _, p := range all {
-		children[p.parent] = append(children[p.parent], p)
+		children[p.Parent] = append(children[p.Parent], p)
 	}
 	below := slices.Clone(children[pid])
 	for i := 0; i < len(below); i++ { // ends: a process has one parent
-		below = append(below, children[below[i].pid]...)
+		below = append(below, children[below[i].PID]...)
 	}
 	return below, nil
 }

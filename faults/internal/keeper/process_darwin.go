@@ -1,4 +1,4 @@
-package pgserver
+package keeper
 
 import (
 	"bufio"
@@ -10,14 +10,17 @@ import (
 	"syscall"
 )
 
-// process is one running process, as the kernel saw it a moment ago.
-type process struct {
-	pid, parent int
-	state       byte // R, S, I, U running or waiting; T stopped; Z ended
+// Process is one running process, as the kernel saw it a moment ago.
+type Process struct {
+	PID, Parent int
+	State       byte // R, S, I, U running or waiting; T stopped; Z ended
 }
 
-func (p process) ended() bool   { return p.state == 'Z' }
-func (p process) stopped() bool { return p.state == 'T' }
+// Ended says that the process has ended.
+func (p Process) Ended() bool { return p.State == 'Z' }
+
+// Stopped says that the process is frozen.
+func (p Process) Stopped() bool { return p.State == 'T' }
 
 // adoptOrphans does nothing: macOS has no such thing. A Postgres backend whose
 // server died ends by itself.
@@ -28,13 +31,13 @@ func removeFaketimeMemory(int) {}
 
 func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// processes lists all processes.
-func processes() ([]process, error) {
+// Processes lists all processes.
+func Processes() ([]Process, error) {
 	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,state=").Output()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var all []process
+	var all []Process
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
@@ -46,7 +49,7 @@ func processes() ([]process, error) {
 		if errPID != nil || errParent != nil {
 			continue
 		}
-		all = append(all, process{pid: pid, parent: parent, state: fields[2][0]})
+		all = append(all, Process{PID: pid, Parent: parent, State: fields[2][0]})
 	}
 	return all, lines.Err()
 }

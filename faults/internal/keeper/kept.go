@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package pgserver
+package keeper
 
 import (
 	"encoding/json"
@@ -21,11 +21,11 @@ const (
 	logTail = 4 << 10
 )
 
-// kept is the test process's side of a keeper. It has no goroutine of its own,
+// Kept is the test process's side of a keeper. It has no goroutine of its own,
 // so that a check for leaked goroutines sees none. It is safe for concurrent
 // use.
-type kept struct {
-	folder string
+type Kept struct {
+	Folder string // the server's
 
 	mu      sync.Mutex
 	process *exec.Cmd
@@ -34,7 +34,8 @@ type kept struct {
 	replies *json.Decoder
 }
 
-func startKeeper() (*kept, error) {
+// Start starts a keeper of a kind that the calling program has a Main for.
+func Start(kind string) (*Kept, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -51,24 +52,24 @@ func startKeeper() (*kept, error) {
 	}
 	defer childOut.Close()
 	cmd := exec.Command(binary)
-	cmd.Env = append(os.Environ(), keeperVariable+"=1")
+	cmd.Env = append(os.Environ(), variable+"="+kind)
 	cmd.Stdin, cmd.Stdout = childIn, childOut
 	// In a session of its own, it outlives a Ctrl-C and does its work then.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the keeper: %w", err), in.Close(), out.Close())
 	}
-	k := &kept{process: cmd, in: in, out: out, replies: json.NewDecoder(out)}
+	k := &Kept{process: cmd, in: in, out: out, replies: json.NewDecoder(out)}
 	greeting, err := k.receive()
 	if err != nil {
-		return nil, errors.Join(err, k.close())
+		return nil, errors.Join(err, k.Close())
 	}
-	k.folder = greeting.Folder
+	k.Folder = greeting.Folder
 	return k, nil
 }
 
-// ask sends one request and waits for its reply, which has the server's pid.
-func (k *kept) ask(r request) (pid int, err error) {
+// Ask sends one request and waits for its reply, which has the server's pid.
+func (k *Kept) Ask(r Request) (pid int, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	line, err := json.Marshal(r)
@@ -82,7 +83,7 @@ func (k *kept) ask(r request) (pid int, err error) {
 	return answer.PID, err
 }
 
-func (k *kept) receive() (reply, error) {
+func (k *Kept) receive() (reply, error) {
 	if err := k.out.SetReadDeadline(time.Now().Add(replyMax)); err != nil {
 		return reply{}, err
 	}
@@ -96,8 +97,11 @@ func (k *kept) receive() (reply, error) {
 	return answer, nil
 }
 
-// close ends the keeper with all that it keeps, and returns once it is gone.
-func (k *kept) close() error {
+// PID is the keeper's process.
+func (k *Kept) PID() int { return k.process.Process.Pid }
+
+// Close ends the keeper with all that it keeps, and returns once it is gone.
+func (k *Kept) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.in.Close(); err != nil {
@@ -116,9 +120,9 @@ func (k *kept) close() error {
 	return k.out.Close()
 }
 
-// tail is the end of what the server wrote.
-func (k *kept) tail() string {
-	log, err := os.ReadFile(k.folder + "/log")
+// Tail is the end of what the server wrote.
+func (k *Kept) Tail() string {
+	log, err := os.ReadFile(k.Folder + "/log")
 	if err != nil {
 		return fmt.Sprintf("(its log can't be read: %v)", err)
 	}

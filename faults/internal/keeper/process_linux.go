@@ -1,4 +1,4 @@
-package pgserver
+package keeper
 
 import (
 	"fmt"
@@ -10,14 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one running process, as the kernel saw it a moment ago.
-type process struct {
-	pid, parent int
-	state       byte // R, S, D running or waiting; T stopped; Z ended
+// Process is one running process, as the kernel saw it a moment ago.
+type Process struct {
+	PID, Parent int
+	State       byte // R, S, D running or waiting; T stopped; Z ended
 }
 
-func (p process) ended() bool   { return p.state == 'Z' || p.state == 'X' }
-func (p process) stopped() bool { return p.state == 'T' || p.state == 't' }
+// Ended says that the process has ended.
+func (p Process) Ended() bool { return p.State == 'Z' || p.State == 'X' }
+
+// Stopped says that the process is frozen.
+func (p Process) Stopped() bool { return p.State == 'T' || p.State == 't' }
 
 // adoptOrphans makes this process the parent of those descendants whose own
 // parent ends, so that a server's children stay in sight when the server died
@@ -41,13 +44,13 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT}
 }
 
-// processes lists all processes. Those that end while it looks are left out.
-func processes() ([]process, error) {
+// Processes lists all processes. Those that end while it looks are left out.
+func Processes() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	var all []process
+	var all []Process
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
@@ -67,7 +70,7 @@ func processes() ([]process, error) {
 		if err != nil {
 			continue
 		}
-		all = append(all, process{pid: pid, parent: parent, state: fields[0][0]})
+		all = append(all, Process{PID: pid, Parent: parent, State: fields[0][0]})
 	}
 	return all, nil
 }

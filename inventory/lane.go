@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/fiftyhosts/fifty/internal/combine"
 )
@@ -29,6 +30,7 @@ func (s *Stock) lane(name string, act func(ctx context.Context, asks []Ask) ([]A
 		Compare: func(a, b Ask) int { return cmp.Compare(a.ID, b.ID) },
 	})
 	return func(ctx context.Context, a Ask) (Answer, error) {
+		a.Items = maps.Clone(a.Items) // a caller that leaves may change its own while the batch is on its way
 		answer, err := c.Do(ctx, a)
 		if busy, ok := errors.AsType[*combine.BusyError](err); ok {
 			return Answer{}, fmt.Errorf("%w: %d asks wait in this process", ErrBusy, busy.Waiting)

@@ -272,6 +272,8 @@ func (s *Stock) insist(ctx context.Context, call func(ctx context.Context) error
 		return err
 	})
 	switch {
+	case unknown != nil && (errors.Is(err, ErrBusy) || errors.Is(err, context.Canceled)):
+		return errors.Join(unknown, err) // nothing was done by this try; that one may have
 	case err == nil || !retryable(err):
 		return err
 	case errors.Is(err, fifty.ErrUnknownOutcome):

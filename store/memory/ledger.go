@@ -23,7 +23,7 @@ func (s Stock) History(ctx context.Context, id string) ([]inventory.Entry, error
 	if r == nil {
 		return nil, inventory.ErrNotFound
 	}
-	return r.History(s.store.now()), nil
+	return copiedLog(r.History(s.store.now())), nil
 }
 
 // Check adds up the books; see inventory.LedgerStore.
@@ -53,19 +53,23 @@ func (s Stock) Check(ctx context.Context) ([]inventory.Fault, error) {
 		}
 		differ(sku, -1, "supply", supply, sums.delivered[sku]+e.deliveredFolded)
 		differ(sku, -1, "sold", sold, sums.sold[sku]+e.soldFolded)
+		differ(sku, -1, "refusals", e.buckets[0].Refusals, sums.refused[sku])
 	}
 	return faults, nil
 }
 
 // sums is what the books add up to.
 type sums struct {
-	held            map[inventory.BucketID]int64
-	sold, delivered map[string]int64
+	held                     map[inventory.BucketID]int64
+	sold, delivered, refused map[string]int64
 }
 
 func (k *shelves) sums() sums {
-	all := sums{map[inventory.BucketID]int64{}, map[string]int64{}, map[string]int64{}}
+	all := sums{map[inventory.BucketID]int64{}, map[string]int64{}, map[string]int64{}, map[string]int64{}}
 	for _, r := range k.holds {
+		if r.State == inventory.Refused {
+			all.refused[r.Short.SKU]++
+		}
 		for _, p := range r.Parts {
 			switch {
 			case r.State == inventory.Confirmed:
@@ -97,32 +101,57 @@ func sum(units map[int64]int64) (all int64) {
 	return all
 }
 
+// sweepLooks is how many records a sweep looks at before it lets others have the stock.
+const sweepLooks = 1000
+
 // Sweep frees what has expired and forgets what was settled longer than keep ago; see inventory.Store. What a
 // transaction is at work on is left for the next time.
-func (s Stock) Sweep(ctx context.Context, keep time.Duration, limit int) (int, error) {
+func (s Stock) Sweep(ctx context.Context, keep time.Duration, limit int) (removed int, err error) {
 	if err := s.store.step(ctx, "sweep"); err != nil {
 		return 0, err
 	}
+	before := s.store.now().Add(-keep)
+	for more := true; more && removed < limit && ctx.Err() == nil; {
+		var n int
+		n, more = s.sweep(before, min(limit-removed, sweepLooks))
+		removed += n
+	}
+	return removed, ctx.Err()
+}
+
+// sweep is a part of Sweep, for which nobody else has the stock. more says that there is some left to do.
+func (s Stock) sweep(before time.Time, limit int) (removed int, more bool) {
 	k := s.store.stock
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := s.store.now()
-	for sku := range k.skus {
-		if k.locked[sku] == nil {
+	for sku, e := range k.skus {
+		if k.locked[sku] == nil && e.due(now.Unix()) {
 			view := stockView{shelves: k}
 			k.apply(inventory.NewBatch(now, view.buckets(sku, now.Unix()), nil).Changes(), now)
 		}
 	}
-	removed := k.forgetSettled(now.Add(-keep), limit)
-	removed += k.forgetExpired(now.Add(-keep), limit-removed)
-	return removed + k.forgetDeliveries(now.Add(-keep), limit-removed), nil
+	removed = k.forgetSettled(before, limit)
+	n, more := k.forgetExpired(before, limit-removed)
+	removed += n
+	removed += k.forgetDeliveries(before, limit-removed)
+	return removed, more || removed == limit
+}
+
+// isLocked says whether a transaction is at work on a hold or on a SKU of it: it may have read what a sweep
+// would change.
+func (k *shelves) isLocked(r *inventory.Record) bool {
+	if len(k.asked) == 0 {
+		return false
+	}
+	return k.busy(nil, r.ID, r.Items.SKUs()) != nil
 }
 
 // forgetSettled removes holds that were settled before a time, and keeps what they add up to.
 func (k *shelves) forgetSettled(before time.Time, limit int) (removed int) {
 	for len(k.settled) > 0 && removed < limit && !k.settled[0].at.After(before) {
 		r := k.holds[k.settled[0].id]
-		if k.asked[r.ID] != nil {
+		if k.isLocked(r) {
 			break
 		}
 		for _, p := range r.Parts { // it was confirmed: others have none
@@ -138,25 +167,42 @@ func (k *shelves) forgetSettled(before time.Time, limit int) (removed int) {
 	return removed
 }
 
-// forgetExpired removes holds that expired before a time and were never settled. Their units have been freed.
-func (k *shelves) forgetExpired(before time.Time, limit int) (removed int) {
+// forgetExpired removes holds that expired before a time and were never settled. more says that there may be
+// some left.
+func (k *shelves) forgetExpired(before time.Time, limit int) (removed int, more bool) {
+	looks := 0
 	for second, ids := range k.ends {
-		for len(ids) > 0 && removed < limit && second <= before.Unix() {
+		if second > before.Unix() {
+			continue
+		}
+		for len(ids) > 0 && removed < limit && looks < sweepLooks {
 			r := k.holds[ids[0]]
-			if r != nil && k.asked[r.ID] != nil {
+			if r != nil && r.State == inventory.Held && !k.forgetHeld(r, second, &removed) {
 				break
 			}
-			if r != nil && r.State == inventory.Held && r.Expires == second && k.isFreed(r) {
-				delete(k.holds, r.ID)
-				removed++
-			}
 			ids = ids[1:]
+			looks++
 		}
 		if k.ends[second] = ids; len(ids) == 0 {
 			delete(k.ends, second)
 		}
 	}
-	return removed
+	return removed, looks == sweepLooks
+}
+
+// forgetHeld removes a hold that was to expire in a second, once its units are freed. One that was extended is
+// looked for again in its new second. It says whether this one is done with.
+func (k *shelves) forgetHeld(r *inventory.Record, second int64, removed *int) bool {
+	switch {
+	case r.Expires > second:
+		k.ends[r.Expires] = append(k.ends[r.Expires], r.ID)
+		return true
+	case k.isLocked(r) || !k.isFreed(r):
+		return false
+	}
+	delete(k.holds, r.ID)
+	*removed++
+	return true
 }
 
 func (k *shelves) isFreed(r *inventory.Record) bool {
@@ -167,7 +213,7 @@ func (k *shelves) isFreed(r *inventory.Record) bool {
 
 func (k *shelves) forgetDeliveries(before time.Time, limit int) (removed int) {
 	for len(k.delivered) > 0 && removed < limit && !k.delivered[0].at.After(before) {
-		id := k.delivered[0].id
+		id := k.delivered[0].id // a transaction makes none, and writes no sum of them
 		for sku, q := range k.deliveries[id].items {
 			k.skus[sku].deliveredFolded += k.deliveries[id].signed(q)
 		}

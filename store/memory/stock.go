@@ -2,11 +2,13 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/inventory"
 )
 
@@ -30,9 +32,10 @@ type shelves struct {
 	deliveries map[string]delivered
 	locked     map[string]*Tx     // by SKU: the transaction that is at work on it
 	asked      map[string]*Tx     // by id of a hold, likewise: it may be new to two transactions with other SKUs
-	ends       map[int64][]string // ids of holds by the second in which they expire, or did before they were extended
+	ends       map[int64][]string // ids of holds by the second in which they expired when they were last looked for
 	settled    []settled          // holds that are over, in the order in which that happened
 	delivered  []settled          // deliveries, likewise
+	waits      map[*Tx]*Tx        // which transaction waits for which
 	waiting    int                // callers that wait for a transaction
 }
 
@@ -41,6 +44,16 @@ type shelf struct {
 	buckets                     []inventory.Bucket
 	expiring                    []expiring // by bucket
 	deliveredFolded, soldFolded int64      // what is no longer in the books
+}
+
+// due says that something has expired in one of its buckets.
+func (e *shelf) due(second int64) bool {
+	for i := range e.expiring {
+		if e.expiring[i].due(second) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 type delivered struct {
@@ -59,7 +72,7 @@ type expiring struct {
 	earliest int64 // no second in units is before it
 }
 
-// due is how much has expired.
+// due is how much has expired. When nothing has, the next look need not go through all of them again.
 func (e *expiring) due(second int64) (units int64) {
 	if second < e.earliest {
 		return 0
@@ -68,6 +81,9 @@ func (e *expiring) due(second int64) (units int64) {
 		if at <= second {
 			units += q
 		}
+	}
+	if units == 0 {
+		e.earliest = second + 1
 	}
 	return units
 }
@@ -92,6 +108,7 @@ func newShelves() *shelves {
 	return &shelves{
 		skus: map[string]*shelf{}, holds: map[string]*inventory.Record{},
 		deliveries: map[string]delivered{}, locked: map[string]*Tx{}, asked: map[string]*Tx{}, ends: map[int64][]string{},
+		waits: map[*Tx]*Tx{},
 	}
 }
 
@@ -113,7 +130,10 @@ func (s Stock) decide(ctx context.Context, point string, asks []inventory.Ask) (
 	k := s.store.stock
 	for i, a := range asks {
 		if err := k.lockFor(ctx, nil, a); err != nil {
-			return nil, err // the asks before it stand, and say the same again
+			if i > 0 { // the asks before it stand, and say the same again
+				err = fmt.Errorf("memory: %s: %w: %w", point, fifty.ErrUnknownOutcome, err)
+			}
+			return nil, err
 		}
 		// Linearization point: the mutex is held from here to the unlock, so nobody sees the stock in between.
 		now := s.store.now()
@@ -150,6 +170,7 @@ func (k *shelves) reserve(now time.Time, a inventory.Ask, answer *inventory.Answ
 		k.holds[r.ID] = r
 		k.ends[r.Expires] = append(k.ends[r.Expires], r.ID)
 		*answer = inventory.Answer{Hold: r.Hold(now)}
+		answer.Hold.Items = a.Items // the caller's own: the other is nobody's to change
 	}
 	return true
 }
@@ -163,7 +184,7 @@ func (k *shelves) batch(now time.Time, tx *Tx, asks ...inventory.Ask) *inventory
 	for _, a := range asks {
 		skus := a.Items.SKUs()
 		if r := view.hold(a.ID); r != nil {
-			known = append(known, *r)
+			known = append(known, copied(r))
 			skus = append(skus, r.Items.SKUs()...)
 		}
 		for _, sku := range skus {
@@ -176,7 +197,23 @@ func (k *shelves) batch(now time.Time, tx *Tx, asks ...inventory.Ask) *inventory
 	return inventory.NewBatch(now, buckets, known)
 }
 
-// apply writes what was decided. Items and parts may be the caller's, so they are copied.
+// copied is a record that shares nothing with another: what callers hand in and what they get is theirs to
+// change. Parts are seen by nobody else.
+func copied(r *inventory.Record) inventory.Record {
+	c := *r
+	c.Items, c.Log = maps.Clone(r.Items), copiedLog(r.Log)
+	return c
+}
+
+func copiedLog(log []inventory.Entry) []inventory.Entry {
+	log = slices.Clone(log)
+	for i := range log {
+		log[i].Items = maps.Clone(log[i].Items)
+	}
+	return log
+}
+
+// apply writes what was decided.
 func (k *shelves) apply(c inventory.Changes, now time.Time) {
 	for _, b := range c.Created {
 		if k.skus[b.SKU] == nil {
@@ -192,15 +229,22 @@ func (k *shelves) apply(c inventory.Changes, now time.Time) {
 	for _, m := range c.Moves {
 		k.skus[m.SKU].expiring[m.Number].add(m.Second, m.Quantity)
 	}
-	for _, r := range slices.Concat(c.Added, c.Changed) {
-		kept := *r
-		kept.Items = maps.Clone(r.Items)
-		k.holds[r.ID] = &kept
+	for _, r := range c.Added {
+		k.write(r, now)
 		if r.State == inventory.Held {
 			k.ends[r.Expires] = append(k.ends[r.Expires], r.ID)
-		} else {
-			k.settled = append(k.settled, settled{r.ID, now})
 		}
+	}
+	for _, r := range c.Changed {
+		k.write(r, now)
+	}
+}
+
+func (k *shelves) write(r *inventory.Record, now time.Time) {
+	kept := copied(r)
+	k.holds[r.ID] = &kept
+	if r.State != inventory.Held {
+		k.settled = append(k.settled, settled{r.ID, now})
 	}
 }
 
@@ -216,7 +260,7 @@ func (s Stock) Supply(ctx context.Context, d inventory.Delivery) error {
 	defer k.mu.Unlock()
 	if first, ok := k.deliveries[d.ID]; ok {
 		if first.away != d.Away || !maps.Equal(first.items, d.Items) {
-			return &inventory.MismatchError{ID: d.ID, First: first.items}
+			return &inventory.MismatchError{ID: d.ID, First: maps.Clone(first.items)}
 		}
 		return nil
 	}

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -117,6 +118,10 @@ func (k *shelves) skusOf(tx *Tx, a inventory.Ask) []string {
 	return skus
 }
 
+// ErrDeadlock says that two transactions wait for stock of each other, and this one is to give way: nothing
+// of the call happened. Roll back and run the whole transaction again; its class is Retryable.
+var ErrDeadlock = errors.New("memory: two transactions wait for each other")
+
 // lockFor locks the stock at a moment when no other transaction is at work on the ask's id or on a SKU that it
 // is about. Which SKUs these are may change while it waits.
 func (k *shelves) lockFor(ctx context.Context, tx *Tx, a inventory.Ask) error {
@@ -126,7 +131,8 @@ func (k *shelves) lockFor(ctx context.Context, tx *Tx, a inventory.Ask) error {
 		if busy == nil {
 			break
 		}
-		if err := k.wait(ctx, busy); err != nil {
+		if err := k.wait(ctx, tx, busy); err != nil {
+			k.mu.Unlock()
 			return err
 		}
 	}
@@ -141,40 +147,46 @@ func (k *shelves) lockSKUs(ctx context.Context, skus ...string) error {
 		if busy == nil {
 			return nil
 		}
-		if err := k.wait(ctx, busy); err != nil {
+		if err := k.wait(ctx, nil, busy); err != nil {
+			k.mu.Unlock()
 			return err
 		}
 	}
 }
 
-// busy returns what is closed at the end of the first other transaction that is at work on one of them.
-func (k *shelves) busy(tx *Tx, id string, skus []string) <-chan struct{} {
+// busy returns the first other transaction that is at work on one of them.
+func (k *shelves) busy(tx *Tx, id string, skus []string) *Tx {
 	if other := k.asked[id]; other != nil && other != tx {
-		return other.ended
+		return other
 	}
 	for _, sku := range skus {
 		if other := k.locked[sku]; other != nil && other != tx {
-			return other.ended
+			return other
 		}
 	}
 	return nil
 }
 
-// wait lets go of the mutex until the channel is closed. With an error it does not take it again.
-func (k *shelves) wait(ctx context.Context, ended <-chan struct{}) error {
+// wait lets go of the mutex until other has ended, and takes it again. tx is the one that waits, or nil. A transaction waits for one other at a time, so a circle is found by following them.
+func (k *shelves) wait(ctx context.Context, tx, other *Tx) error {
+	if tx != nil {
+		for next := other; next != nil; next = k.waits[next] {
+			if next == tx {
+				return ErrDeadlock
+			}
+		}
+		k.waits[tx] = other
+		defer delete(k.waits, tx)
+	}
 	k.waiting++
 	k.mu.Unlock()
 	select {
-	case <-ended:
+	case <-other.ended:
 	case <-ctx.Done():
 	}
 	k.mu.Lock()
 	k.waiting--
-	if err := ctx.Err(); err != nil {
-		k.mu.Unlock()
-		return err
-	}
-	return nil
+	return ctx.Err()
 }
 
 // commit writes the changes of a transaction. The store is locked.

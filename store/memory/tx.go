@@ -186,6 +186,11 @@ func (t Txns) Savepoint(ctx context.Context, tx *Tx, fn func(ctx context.Context
 	return nil
 }
 
-// Classify says that every error is permanent: there are no lost races that a repeat would win, and no
-// replies to lose.
-func (t Txns) Classify(error) txn.Class { return txn.Permanent }
+// Classify says that every error is permanent but for an ErrDeadlock: there are no other lost races that a
+// repeat would win, and no replies to lose.
+func (t Txns) Classify(err error) txn.Class {
+	if errors.Is(err, ErrDeadlock) {
+		return txn.Retryable
+	}
+	return txn.Permanent
+}

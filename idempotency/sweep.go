@@ -2,6 +2,7 @@ package idempotency
 
 import (
 	"context"
+	"time"
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/internal/wall"
@@ -11,6 +12,9 @@ import (
 const (
 	sweepBatch      = 500    // records a transaction, so that claims never wait long; see batchSweeper
 	sweepBatchesMax = 10_000 // in one call
+
+	restMin = time.Millisecond // a batch that took less than two of these is followed by the next at once
+	restMax = time.Second
 )
 
 var _ fifty.Sweeper = (*Keys)(nil)
@@ -27,13 +31,15 @@ func (k *Keys) sweepBatch() int {
 
 // Sweep tidies records whose time is over, in small batches that don't hold up claims: an answer older than
 // Config.Retention is dropped and leaves a tombstone, a tombstone older than Config.Tombstone and a free key
-// older than Config.Retention are removed. What is in flight or unresolved is never touched.
+// older than Config.Retention are removed. What is in flight or unresolved is never touched. Between batches it
+// rests, for half of what the last one took.
 //
 // It returns how many records it dropped or removed, also with an error; what it did stays done. It may run
 // on any number of hosts at once, and is needed for space, not for correctness. See fifty.Sweep.
 func (k *Keys) Sweep(ctx context.Context) (removed int, err error) {
 	began, batch := wall.Now(), k.sweepBatch()
 	for range sweepBatchesMax {
+		sent := wall.Now()
 		n, err := k.store.Sweep(ctx, k.cfg.Retention, k.cfg.Tombstone, batch)
 		removed += n
 		if err != nil {
@@ -43,6 +49,24 @@ func (k *Keys) Sweep(ctx context.Context) (removed int, err error) {
 		if n < batch {
 			break
 		}
+		if err := rest(ctx, wall.Since(sent)/2); err != nil {
+			return removed, err
+		}
 	}
 	return removed, nil
+}
+
+// rest leaves the store to the claims for a while between two batches: a sweep takes two thirds of its time.
+func rest(ctx context.Context, length time.Duration) error {
+	if length < restMin {
+		return nil
+	}
+	timer := time.NewTimer(min(length, restMax))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -79,6 +79,9 @@ type engine[Tx any] interface {
 	// run runs one statement in a transaction of its own.
 	run(ctx context.Context, c *call) error
 
+	// oneTrip runs statements in a transaction of their own, in one round trip where the driver can.
+	oneTrip(ctx context.Context, calls ...*call) error
+
 	// in runs statements in a transaction of the caller's.
 	in(tx Tx) querier
 

@@ -78,6 +78,7 @@ type Store[Tx any] struct {
 	hook       *hook
 	cfg        Config
 	statements *statements
+	stock      *stockState
 	marks      *marks
 	won        *wins
 }
@@ -102,7 +103,7 @@ func newStore[Tx any](cfg Config, h *hook, e engine[Tx]) *Store[Tx] {
 	}
 	cfg = cfg.withDefaults()
 	return &Store[Tx]{
-		engine: e, hook: h, cfg: cfg, statements: statementsFor(cfg.Schema), marks: &marks{},
+		engine: e, hook: h, cfg: cfg, statements: statementsFor(cfg.Schema), stock: newStockState(cfg.Schema), marks: &marks{},
 		won: &wins{of: map[string]int64{}},
 	}
 }

@@ -1,0 +1,137 @@
+package postgres
+
+// reserveOneSQL is the common case of one caller: a new id, one SKU that is not split, and enough of it. It is
+// decided and committed by one statement. When any of its conditions fails it writes nothing and returns
+// nothing, and the Batch decides.
+//
+// Linearization point: the commit of this statement. took waits for the row's lock and is decided anew on what
+// the lock's last holder wrote (H12: it asks nothing of a clock, and levels that were only locked have not
+// changed). The clock is read when took is through, so behind the lock. Units that have expired and that nobody
+// has freed yet are not needed here: they stay held. The insert is plain, so that the unique index has the last
+// word on the id (23505).
+const reserveOneSQL = `
+with took as (
+    update {schema}.stock s
+    set available = s.available - $3::bigint, held = s.held + $3::bigint
+    where s.sku = $2::text and s.bucket = 0
+      and s.buckets = 1
+      and s.available >= $3::bigint
+      and not exists (select from {schema}.holds h where h.id = $1::text)
+      {lock_timeout}
+    returning s.freed_to
+),
+at as materialized (
+    select c.now, greatest(((extract(epoch from c.now) * 1000000)::bigint + $4::bigint + 999999) / 1000000, c.freed_to + 1) as second
+    from (select clock_timestamp() as now, t.freed_to from took t offset 0) c
+),
+held as (
+    insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
+    select $1::text, $2::text, $3::bigint, 1, at.second, at.now
+    from at
+),
+due as (
+    insert into {schema}.expiring as e (sku, bucket, second, units)
+    select $2::text, 0, at.second, $3::bigint
+    from at
+    on conflict (sku, bucket, second) do update
+    set units = e.units + excluded.units
+)
+select now, second from at
+`
+
+// The locks of reserveAllSQL, which comes after it in one message: see stockLockSQL.
+const reserveLockSQL = `
+select s.sku
+from {schema}.stock s
+where s.sku = any ($1::text[]) and s.bucket = 0
+  and (
+        select count(set_config(name, value, true)) > 0
+        from (values
+            ('lock_timeout', $2::text), ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('jit', 'off')
+        ) as setting (name, value)
+    )
+order by s.sku, s.bucket
+for update
+`
+
+// reserveAllSQL is the common case of a batch, behind the locks: SKUs that are not split, and enough for all
+// whose id is new. It returns what was known before it, and whether the rest was decided: if not, nothing was
+// written, and the Batch decides.
+//
+// Linearization point: the commit that follows. No other clock and no later snapshot is asked: what it reads
+// can't change behind the locks, but for the ids, of which the unique index has the last word (23505).
+//
+// $1 to $5 are the orders, in the order of their ids: id, SKU, quantity, items of an order of several SKUs, and
+// time to live in microseconds.
+const reserveAllSQL = `
+with at as materialized (
+    select c.now, (extract(epoch from c.now) * 1000000)::bigint as micros
+    from (select clock_timestamp() as now offset 0) c
+),
+known as materialized (
+    select *
+    from {schema}.holds
+    where id = any ($1::text[])
+),
+new as materialized (
+    select a.*, (at.micros + a.ttl + 999999) / 1000000 as second
+    from at, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) with ordinality
+        as a (id, sku, quantity, items, ttl, number)
+    where not exists (select from known k where k.id = a.id)
+),
+lines as materialized (
+    select {line}, a.second
+    from new a {lines}
+),
+wanted as materialized (
+    select sku, second, sum(quantity)::bigint as units
+    from lines
+    group by sku, second
+),
+total as materialized (
+    select sku, sum(units)::bigint as units
+    from wanted
+    group by sku
+),
+fits as materialized (
+    select count(*) = count(s.sku) as yes
+    from at, total t
+    left join {schema}.stock s
+           on s.sku = t.sku and s.bucket = 0
+          and s.buckets = 1
+          and s.available >= t.units
+          and s.freed_to <= (select micros from at) / 1000000
+),
+took as (
+    update {schema}.stock s
+    set available = s.available - t.units, held = s.held + t.units
+    from total t
+    where s.sku = t.sku and s.bucket = 0
+      and (select yes from fits)
+),
+held as (
+    insert into {schema}.holds (id, sku, quantity, items, state, expires, reserved)
+    select n.id, nullif(n.sku, ''), nullif(n.quantity, 0), nullif(n.items, '')::jsonb, 1, n.second, (select now from at)
+    from new n
+    where (select yes from fits)
+    order by n.number
+),
+due as (
+    insert into {schema}.expiring as e (sku, bucket, second, units)
+    select w.sku, 0, w.second, w.units
+    from wanted w
+    where (select yes from fits)
+    order by w.sku, w.second
+    on conflict (sku, bucket, second) do update
+    set units = e.units + excluded.units
+)
+select at.now, (select yes from fits), coalesce(h.id, ''), coalesce(h.sku, ''), coalesce(h.quantity, 0), coalesce(h.items::text, ''),
+       coalesce(h.parts::text, ''), coalesce(h.state, 0)::bigint, coalesce(h.expires, 0), coalesce(h.short::text, ''),
+       coalesce(h.reserved, at.now), coalesce(h.log::text, '')
+from at
+left join known h on true
+`
+
+// The lines of orders of several SKUs: the order's number, SKU and quantity.
+const reserveLinesSQL = `
+    join unnest($6::bigint[], $7::text[], $8::bigint[]) as l (number, sku, quantity) on l.number = a.number`

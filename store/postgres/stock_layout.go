@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"sync"
+
+	"github.com/fiftyhosts/fifty/inventory"
+)
+
+// layoutMax bounds the SKUs that a layout remembers.
+const layoutMax = 100_000
+
+// layout remembers of SKUs how they were when they were seen last: a hint which buckets to lock and what to try
+// first. What counts is what the locked row says.
+type layout struct {
+	mu   sync.Mutex
+	skus map[string]hint // only those that are not as by default
+}
+
+// hint is what is remembered of a SKU. The default is one bucket with enough in it.
+type hint struct {
+	buckets int  // 0 is 1
+	short   bool // there was not enough, or not without freeing what has expired
+}
+
+func newLayout() *layout { return &layout{skus: map[string]hint{}} }
+
+func (l *layout) of(sku string) hint {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.skus[sku]
+}
+
+// count is how many buckets a SKU has.
+func (l *layout) count(sku string) int { return max(l.of(sku).buckets, 1) }
+
+func (l *layout) set(sku string, h hint) {
+	if h == (hint{}) {
+		delete(l.skus, sku)
+		return
+	}
+	if len(l.skus) >= layoutMax {
+		clear(l.skus)
+	}
+	l.skus[sku] = h
+}
+
+// learn compares what was wanted with what is there, and says whether anything else should have been locked.
+func (l *layout) learn(seen []inventory.Bucket, wanted []string) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := map[string]int{}
+	for _, b := range seen {
+		found[b.SKU] = b.Count
+	}
+	for _, sku := range wanted {
+		h := l.skus[sku]
+		is := found[sku] // of one that is not there: 0
+		if max(is, 1) == max(h.buckets, 1) {
+			continue
+		}
+		changed = true
+		if h.buckets = is; is <= 1 {
+			h.buckets = 0
+		}
+		l.set(sku, h)
+	}
+	return changed
+}
+
+// shorter remembers whether there would be enough for as much again.
+func (l *layout) shorter(wanted map[string]int64, left []inventory.Bucket) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range left {
+		h := l.skus[b.SKU]
+		if h.short = b.Available < wanted[b.SKU]; h != l.skus[b.SKU] {
+			l.set(b.SKU, h)
+		}
+	}
+}
+
+// isShort remembers that a SKU had not enough.
+func (l *layout) isShort(skus ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, sku := range skus {
+		h := l.skus[sku]
+		h.short = true
+		l.set(sku, h)
+	}
+}
+
+// isPlain says of an order that all its SKUs have one bucket and enough, as far as is remembered.
+func (l *layout) isPlain(items inventory.Items) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.skus) == 0 {
+		return true
+	}
+	for sku := range items {
+		if l.skus[sku] != (hint{}) {
+			return false
+		}
+	}
+	return true
+}
+
+// splitTo remembers a Split.
+func (l *layout) splitTo(sku string, count int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.skus[sku]
+	if h.buckets = count; count == 1 {
+		h.buckets = 0
+	}
+	l.set(sku, h)
+}

@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fiftyhosts/fifty/inventory"
+)
+
+// reserveQuickly decides what it can of the open asks in one message. The rest stays open, and is decided by
+// the Batch: it is the Batch's decision in all cases, made in SQL for the simple one.
+func (s Stock[Tx]) reserveQuickly(ctx context.Context, d *deciding) error {
+	quick := s.plain(d)
+	if len(quick) == 0 {
+		return nil
+	}
+	var err error
+	if len(quick) == 1 && len(d.asks[quick[0]].Items) == 1 {
+		err = s.reserveOne(ctx, d, quick[0])
+	} else {
+		err = s.reserveAll(ctx, d, quick)
+	}
+	switch {
+	case err == nil || isLookAgain(err): // rolled back, and decided by the Batch
+		return nil
+	default:
+		return lockTimeout(err)
+	}
+}
+
+// plain are the asks that may be simple, in the order of their ids. They come before the others, so one that
+// shares a SKU with an earlier one that is not simple, or an id with any earlier one, is not simple either.
+func (s Stock[Tx]) plain(d *deciding) (quick []int) {
+	seen, left := make(map[string]bool, len(d.open)), leftBehind{}
+	for _, i := range d.open {
+		a := d.asks[i]
+		switch {
+		case seen[a.ID] || left.has(a.ID, a.Items): // answered behind the first
+		case s.layout.isPlain(a.Items):
+			quick = append(quick, i)
+		default:
+			left.add(a.ID, a.Items)
+		}
+		seen[a.ID] = true
+	}
+	slices.SortStableFunc(quick, func(i, j int) int { return cmp.Compare(d.asks[i].ID, d.asks[j].ID) })
+	return quick
+}
+
+// quickTTL is a time to live as the quick statements take it: microseconds, rounded up, which gives the same
+// second as nanoseconds do, since the server's clock has whole microseconds.
+func quickTTL(ttl time.Duration) int64 {
+	return int64((ttl + time.Microsecond - 1) / time.Microsecond)
+}
+
+// answered takes the asks out of those that are open.
+func (d *deciding) answered(done []int) {
+	is := make(map[int]bool, len(done))
+	for _, i := range done {
+		is[i] = true
+	}
+	d.open = slices.DeleteFunc(slices.Clone(d.open), func(i int) bool { return is[i] })
+}
+
+func (s Stock[Tx]) reserveOne(ctx context.Context, d *deciding, i int) error {
+	a := d.asks[i]
+	var now time.Time
+	var second int64
+	for sku, quantity := range a.Items {
+		one := s.sql.reserveOne.with(a.ID, sku, quantity, quickTTL(a.TTL), s.lockTimeout()).into(&now, &second)
+		if err := s.store.run(ctx, one); err != nil {
+			return err
+		}
+		if one.rows == 0 {
+			return nil
+		}
+	}
+	r := inventory.Record{ID: a.ID, Items: a.Items, State: inventory.Held, Expires: second}
+	d.answers[i] = inventory.Answer{Hold: r.Hold(now)}
+	d.answered([]int{i})
+	return nil
+}
+
+// reserveAll decides asks of different ids, which are in order.
+func (s Stock[Tx]) reserveAll(ctx context.Context, d *deciding, quick []int) error {
+	lock, all := s.quickCalls(d, quick)
+	var now time.Time
+	var fits bool
+	var row holdRow
+	known := map[string]inventory.Record{}
+	all.into(append([]any{&now, &fits}, row.columns()...)...)
+	all.each = func() error {
+		if row.id == "" {
+			return nil
+		}
+		r, err := row.record()
+		known[r.ID] = r
+		return err
+	}
+	// Linearization point: the end of the message, which is its commit.
+	if err := s.store.engine.oneTrip(ctx, lock, all); err != nil {
+		return err
+	}
+	if !fits {
+		for _, i := range quick {
+			s.layout.isShort(d.asks[i].Items.SKUs()...)
+		}
+		return nil
+	}
+	b := inventory.NewBatch(now, nil, nil)
+	if len(known) > 0 {
+		records := make([]inventory.Record, 0, len(known))
+		for _, r := range known {
+			records = append(records, r)
+		}
+		b = inventory.NewBatch(now, nil, records)
+	}
+	for _, i := range quick {
+		a := d.asks[i]
+		if _, ok := known[a.ID]; ok {
+			d.answers[i], _ = b.Decide(a) // an id that is known needs no stock
+			continue
+		}
+		r := inventory.Record{ID: a.ID, Items: a.Items, State: inventory.Held, Expires: inventory.ExpirySecond(now, a.TTL, 0)}
+		d.answers[i] = inventory.Answer{Hold: r.Hold(now)}
+	}
+	d.answered(quick)
+	return nil
+}
+
+// quickCalls are the statements of reserveAll.
+func (s Stock[Tx]) quickCalls(d *deciding, quick []int) (lock, all *call) {
+	n := len(quick)
+	ids, skus, quantities, items, ttls := make([]string, n), make([]string, n), make([]int64, n), make([]string, n), make([]int64, n)
+	var numbers, lineQuantities []int64
+	var lineSKUs []string
+	locks := map[string]bool{}
+	several := false
+	for _, i := range quick {
+		several = several || len(d.asks[i].Items) > 1
+	}
+	for at, i := range quick {
+		a := d.asks[i]
+		ids[at], ttls[at] = a.ID, quickTTL(a.TTL)
+		if len(a.Items) > 1 {
+			items[at], _ = marshal(a.Items)
+		}
+		for sku, q := range a.Items {
+			locks[sku] = true
+			if len(a.Items) == 1 {
+				skus[at], quantities[at] = sku, q
+			}
+			if several {
+				numbers, lineSKUs, lineQuantities = append(numbers, int64(at+1)), append(lineSKUs, sku), append(lineQuantities, q)
+			}
+		}
+	}
+	names := make([]string, 0, len(locks))
+	for sku := range locks {
+		names = append(names, sku)
+	}
+	lock = s.sql.reserveLock.with(names, s.lockTimeout())
+	args := []any{ids, skus, quantities, items, ttls}
+	if several {
+		return lock, s.sql.reserveSeveral.with(append(args, numbers, lineSKUs, lineQuantities)...)
+	}
+	return lock, s.sql.reserveAll.with(args...)
+}

@@ -196,9 +196,14 @@ func TestSQLiteEachBrokenClauseOfTheStepsOfARecordIsNoticed(t *testing.T) {
 		save(p.tb, s, win(p.tb, s, stranger), saved("stranger's", "1"))
 		c := win(p.tb, s, steps("a1", "k"))
 		for _, step := range []idempotency.StepRecord{
-			{Name: "b"}, saved("a", "1"),
-			saved("b", "2"), saved("d", "1"), {Name: "d", Result: []byte("2")}, // again
-			{Name: "c"}, {Name: "c", Sent: true}, {Name: "c"}, {Name: "c", Sent: true},
+			{Name: "b"},
+			saved("a", "1"),
+			saved("b", "2"), saved("d", "1"),
+			{Name: "d", Result: []byte("2")}, // again
+			{Name: "c"},
+			{Name: "c", Sent: true},
+			{Name: "c"},
+			{Name: "c", Sent: true},
 			{Name: "a"}, // late
 		} {
 			err := s.Keys().SaveStep(p.tb.Context(), c, step)

@@ -18,5 +18,13 @@ func groups() []group {
 				peerCases,
 			),
 		},
+		{
+			Name: "contention",
+			What: "what a hot SKU costs: a sale on one row, several, thousands; one caller alone; from many processes; in a transaction of the caller's",
+			Cases: slices.Concat(
+				hotCases,
+				zipfCases,
+			),
+		},
 	}
 }

@@ -141,7 +141,7 @@ func (s Stock[Tx]) round(ctx context.Context, d *deciding) error {
 	}
 	defer tx.rollback(ctx) // for a panic, too: a Batch panics rather than break the law
 	seen := look.seen()
-	if s.layout.learn(seen.buckets, look.skus) {
+	if s.layout.learn(look.counts, seen.buckets) {
 		return errLookAgain // with other buckets locked
 	}
 	b := inventory.NewBatch(seen.now, seen.buckets, seen.holds)

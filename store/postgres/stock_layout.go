@@ -44,27 +44,20 @@ func (l *layout) set(sku string, h hint) {
 	l.skus[sku] = h
 }
 
-// learn compares what was wanted with what is there, and says whether anything else should have been locked.
-func (l *layout) learn(seen []inventory.Bucket, wanted []string) (changed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	found := map[string]int{}
+// learn compares the counts by which homes were chosen with those that the locked rows say, and says whether
+// others should have been locked. A SKU of which no row was found is unknown only if bucket 0 was looked for.
+func (l *layout) learn(chosen map[string]int, seen []inventory.Bucket) (wrong bool) {
+	found := make(map[string]int, len(chosen))
 	for _, b := range seen {
 		found[b.SKU] = b.Count
 	}
-	for _, sku := range wanted {
-		h := l.skus[sku]
-		is := found[sku] // of one that is not there: 0
-		if max(is, 1) == max(h.buckets, 1) {
-			continue
+	for sku, count := range chosen {
+		if is := max(found[sku], 1); is != count {
+			l.splitTo(sku, is)
+			wrong = true
 		}
-		changed = true
-		if h.buckets = is; is <= 1 {
-			h.buckets = 0
-		}
-		l.set(sku, h)
 	}
-	return changed
+	return wrong
 }
 
 // shorter remembers whether there would be enough for as much again.

@@ -12,7 +12,7 @@ const allBuckets = -1
 
 // stockLook is what a transaction locks, and what it reads behind the locks.
 type stockLook struct {
-	skus                []string // that are named by asks
+	counts              map[string]int // by SKU: the number of buckets by which its home was chosen
 	lock, levels, holds *call
 
 	locked map[inventory.BucketID]bool
@@ -30,7 +30,7 @@ type stockSeen struct {
 // look asks for all that the open asks need, as far as it is known before.
 func (s Stock[Tx]) look(d *deciding) *stockLook {
 	ids, settled := []string{}, []string{}
-	wanted := map[inventory.BucketID]bool{}
+	wanted, counts := map[inventory.BucketID]bool{}, map[string]int{}
 	for _, i := range d.open {
 		a := d.asks[i]
 		ids = append(ids, a.ID)
@@ -39,13 +39,19 @@ func (s Stock[Tx]) look(d *deciding) *stockLook {
 			continue
 		}
 		for sku := range a.Items {
-			wanted[inventory.BucketID{SKU: sku, Number: inventory.Home(a.ID, s.layout.count(sku))}] = true
+			if counts[sku] == 0 {
+				counts[sku] = s.layout.count(sku)
+			}
+			wanted[inventory.BucketID{SKU: sku, Number: inventory.Home(a.ID, counts[sku])}] = true
 		}
 	}
 	for _, sku := range d.whole {
 		wanted[inventory.BucketID{SKU: sku, Number: allBuckets}] = true
+		delete(counts, sku)
 	}
-	return s.lookAt(ids, settled, wanted)
+	l := s.lookAt(ids, settled, wanted)
+	l.counts = counts
+	return l
 }
 
 // lookAt locks buckets, and those with parts of the settled holds, and then reads them and the holds of ids.
@@ -56,7 +62,6 @@ func (s Stock[Tx]) lookAt(ids, settled []string, wanted map[inventory.BucketID]b
 		skus = append(skus, id.SKU)
 		numbers = append(numbers, int32(id.Number)) //nolint:gosec // at most BucketsMax
 	}
-	l.skus = slices.Compact(slices.Sorted(slices.Values(skus)))
 
 	var sku string
 	var number int64

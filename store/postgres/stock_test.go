@@ -274,14 +274,14 @@ func TestPostgresSweepFoldsWhatItForgets(t *testing.T) {
 	asked(t, s, confirm("sold"), release("released"))
 	asked(t, s, reserve("refused", inventory.Items{"a": 100}))
 	b.expire(t, 24*3600, "expired")
-	if n, err := s.Sweep(t.Context(), time.Hour, 100); n != 0 || err != nil {
+	if n, err := s.Sweep(t.Context(), 48*time.Hour, 100); n != 0 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
 	if free := one[int](t, b.pool, `select available::int from fifty.stock where sku = 'a'`); free != 5 {
 		t.Errorf("%d are available, want 5: what has expired is freed", free)
 	}
-	b.exec(t, `update fifty.holds set reserved = reserved - interval '1 day', changed = changed - interval '1 day'`)
-	b.exec(t, `update fifty.deliveries set at = at - interval '1 day'`)
+	b.exec(t, `update fifty.holds set reserved = reserved - interval '3 days', changed = changed - interval '3 days'`)
+	b.exec(t, `update fifty.deliveries set at = at - interval '3 days'`)
 	if n, err := s.Sweep(t.Context(), time.Hour, 100); n != 5 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}

@@ -75,7 +75,7 @@ func (s Stock[Tx]) roundTx(ctx context.Context, q querier, d *deciding) error {
 		return err
 	}
 	seen := look.seen()
-	if s.layout.learn(seen.buckets, look.skus) {
+	if s.layout.learn(look.counts, seen.buckets) {
 		return errLookAgain
 	}
 	b := inventory.NewBatch(seen.now, seen.buckets, seen.holds)

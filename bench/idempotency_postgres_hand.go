@@ -87,7 +87,7 @@ func (w *pgWorld) handPipelined(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer p.Close() //nolint:errcheck // after an error it closes the connection
+		defer p.Close() // after an error it closes the connection
 		var id int64
 		if err := p.queue(preparedBegin); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (w *pgWorld) handOneMessage(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer p.Close() //nolint:errcheck // after an error it closes the connection
+		defer p.Close() // after an error it closes the connection
 		args, err := recordArgs(key, orderAnswer(w.made.Load()))
 		if err != nil {
 			return err

@@ -146,7 +146,7 @@ func (s *sqlSession) commit(ctx context.Context, last ...*call) error {
 	if ctx.Err() != nil { // nothing is sent
 		return fail(ctx, "commit", within, ctx.Err())
 	}
-	defer s.conn.Close() //nolint:errcheck // the transaction is over, and that is what counts
+	defer s.conn.Close() // the transaction is over, and that is what counts
 	if err := s.tx.Commit(); err != nil {
 		if errors.Is(err, sql.ErrTxDone) {
 			return s.notCommitted(ctx, err)
@@ -169,7 +169,7 @@ func (s *sqlSession) notCommitted(ctx context.Context, err error) error {
 }
 
 func (s *sqlSession) abandon(ctx context.Context, err error) error {
-	defer s.conn.Close() //nolint:errcheck // as above
+	defer s.conn.Close()
 	if s.tx.Rollback() != nil {
 		return lostWithin(ctx, err)
 	}

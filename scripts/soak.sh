@@ -18,12 +18,9 @@ soaks=(
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# summary is the lines that a soak prints for the proof, without where in the source that was.
+# summary is what each soak says of itself, without where in the source that was, and how each ended.
 summary() {
-	awk '
-		/: soak: / { sub(/^.*: soak: /, ""); said = $0; next }
-		/^ *--- (PASS|FAIL)/ { sub(/^ *--- /, ""); print; if (said != "") print "  " said; said = "" }
-	' "$log"
+	sed -nE 's/^.*: soak: /\n/p; s/^ *--- (PASS|FAIL)/\n\1/p' "$log"
 }
 
 run() {
@@ -50,7 +47,6 @@ run() {
 		echo "machine: $(getconf _NPROCESSORS_ONLN) cores, $(go env GOOS)/$(go env GOARCH), $(go env GOVERSION)"
 		echo "command: make soak, which runs FIFTY_SOAK_ROUNDS=$FIFTY_SOAK_ROUNDS${FIFTY_SEED:+ FIFTY_SEED=$FIFTY_SEED} go test -run '$tests'$(printf ' %s' "$@" | sed 's/ *$//') $package"
 		echo "duration: $((SECONDS - began)) s"
-		echo
 		summary
 	} >"docs/proof/$file"
 	cat "docs/proof/$file"

@@ -109,17 +109,19 @@ func (r *linearRun) work(ctx context.Context) {
 			Lease: lease, Wait: true, WaitMax: waitMax, Owner: r.name,
 		}, r.dos, client, nil)
 		for key := range linearKeys {
-			rnd := rand.New(rand.NewPCG(r.seed, uint64(client*linearKeys+key))) //nolint:gosec // a test that can be repeated
+			random := func(kind uint64) *rand.Rand {
+				return rand.New(rand.NewPCG(r.seed, kind<<32+uint64(client*linearKeys+key))) //nolint:gosec // a test that can be repeated
+			}
 			name := fmt.Sprintf("%s-%d-%d", r.name, client, key)
 			r.group.Go(func() {
 				w := &idempotencytest.KeyWork{
-					Rand: rnd, Store: store, Name: name, Leases: []time.Duration{linearShort, time.Minute},
+					Rand: random(0), Store: store, Name: name, Leases: []time.Duration{linearShort, time.Minute},
 					Request: idempotency.Request{Scope: "calls", Key: fmt.Sprint("key-", key), Fingerprint: idempotency.FingerprintOf("a body")},
 					Pass:    func() { _ = pause(ctx, linearShort) },
 				}
 				w.Run(ctx, r.calls(linearCalls))
 			})
-			d := &linearDoer{rand: rand.New(rand.NewPCG(r.seed, rnd.Uint64())), name: name, keys: keys, operator: idempotency.NewOperator(r.backend.Keys)} //nolint:gosec // a test that can be repeated
+			d := &linearDoer{rand: random(1), name: name, keys: keys, operator: idempotency.NewOperator(r.backend.Keys)}
 			d.request = idempotency.Request{Scope: "dos", Key: fmt.Sprint("key-", key), Fingerprint: idempotency.FingerprintOf("a body")}
 			r.group.Go(func() {
 				for n := range r.calls(linearDos) {

@@ -58,8 +58,8 @@ func testLinearizable(t *testing.T, database func() string) {
 		}
 		begun = nil
 	}
-	t.Logf("soak: seed %d, rounds %d, processes %d, killed %d: calls of the store: %v; of Do and DoSteps: %v, in %v",
-		first, rounds, linearHosts, rounds, keys, dos, time.Since(began).Round(time.Second))
+	t.Logf("soak: %s: seed %d, rounds %d, processes %d, killed %d: calls of the store: %v; of Do and DoSteps: %v, in %v",
+		t.Name(), first, rounds, linearHosts, rounds, keys, dos, time.Since(began).Round(time.Second))
 	if keys.Unknown == 0 || dos.Unknown == 0 {
 		t.Errorf("a kill left no outcome unknown, so nothing was proved about it: %v; %v", keys, dos)
 	}

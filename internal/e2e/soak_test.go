@@ -68,8 +68,8 @@ func (s *soak) run() {
 	s.takeovers = s.wantEffects(t)
 
 	refused := s.fleet.superseded.count()
-	t.Logf("soak: seed %d, rounds %d, keys %d, hosts killed %d, hosts stopped past their lease %d, database killed %d: takeovers %d, refused stale writes %d, resolved unknown %d, in %v",
-		s.seed, rounds, len(s.told.all(0)), s.kills, s.freezes, s.databaseKills, s.takeovers, refused, s.resolved, time.Since(began).Round(time.Second))
+	t.Logf("soak: %s: seed %d, rounds %d, keys %d, hosts killed %d, hosts stopped past their lease %d, database killed %d: takeovers %d, refused stale writes %d, resolved unknown %d, in %v",
+		t.Name(), s.seed, rounds, len(s.told.all(0)), s.kills, s.freezes, s.databaseKills, s.takeovers, refused, s.resolved, time.Since(began).Round(time.Second))
 	for what, n := range map[string]int{"takeover": s.takeovers, "refused stale write": refused, "resolved unknown": s.resolved} {
 		if n == 0 {
 			t.Errorf("in %d rounds there was no %s, so the soak proves nothing about it", rounds, what)

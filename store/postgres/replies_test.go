@@ -28,7 +28,7 @@ func once(point string, fn func()) func(context.Context, string) {
 
 // behindRelay is a second store on b's database whose messages can be lost. It has a connection on which
 // all statements are prepared, so that the next message is the statement itself.
-func behindRelay(t *testing.T, b bundle) (*relay, *postgres.Store[pgx.Tx]) {
+func behindRelay(t *testing.T, b bundle) (relay, *postgres.Store[pgx.Tx]) {
 	t.Helper()
 	r, through := newRelay(t, b.url)
 	s := postgres.New(newPool(t, through), postgres.Config{})
@@ -84,7 +84,7 @@ func TestPostgresCompletionWhoseReplyWasLostCountsWhenItIsSentAgain(t *testing.T
 func TestPostgresCallThatFoundNoServerIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	wire, through := newRelay(t, testenv.Postgres(t).URL())
-	_ = wire.listener.Close()
+	wire.close()
 	s := postgres.New(newPool(t, through), postgres.Config{})
 	_, err := s.Keys().Claim(t.Context(), []idempotency.Attempt{attempt("k")})
 	if err == nil || errors.Is(err, fifty.ErrUnknownOutcome) || s.Keys().Classify(err) != txn.Retryable {

@@ -53,7 +53,8 @@ func TestPostgresTablesOfAnOlderProgramAreNamed(t *testing.T) {
 	t.Parallel()
 	none := bundle{pool: newPool(t, testenv.Postgres(t).Database(t))}
 	all := map[string]bundle{"no tables": none}
-	for version := 2; version < postgres.Newest(); version++ {
+	const newest = 5 // of the migrations that keys need
+	for version := 2; version < newest; version++ {
 		older := bundle{pool: newPool(t, testenv.Postgres(t).Database(t))}
 		for _, statement := range postgres.MigrationsUpTo(version) {
 			older.exec(t, statement)

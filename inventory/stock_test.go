@@ -63,7 +63,9 @@ func TestAnAskIsMadeAgainUntilTheStoreAnswers(t *testing.T) {
 					_, err := s.Reserve(t.Context(), "id", inventory.Items{"x": 1}, time.Minute)
 					return err
 				},
-				"Supply": func(t *testing.T, s *inventory.Stock) error { return s.Supply(t.Context(), "id", inventory.Items{"x": 1}) },
+				"Supply": func(t *testing.T, s *inventory.Stock) error {
+					return s.Supply(t.Context(), "id", inventory.Items{"x": 1})
+				},
 			} {
 				synctest.Test(t, func(t *testing.T) {
 					for _, strategy := range []inventory.Strategy{inventory.Row, inventory.Combined} {

@@ -26,16 +26,19 @@ type Races struct {
 type Size struct {
 	Min int // with the plainest right store: a hook per call
 	All int // up to so many orders all are run, and then those with few interruptions
+	Few int // how many these are; defaults to 2
 }
 
-// few is how many interruptions there are in the orders of a race that has too many of them.
-const few = 2
+const fewDefault = 2
 
 // Explore runs the callers of newCase in every order, or in those of their size. A failure goes to r.
 func (x *Races) Explore(r Reporter, size Size, newCase func() interleave.Case) {
 	r.Helper()
+	if size.Few == 0 {
+		size.Few = fewDefault
+	}
 	report, err := interleave.Explore(r.Context(), interleave.Options{
-		SchedulesMin: size.Min, OrdersMax: size.All, PreemptionsMax: few,
+		SchedulesMin: size.Min, OrdersMax: size.All, PreemptionsMax: size.Few,
 		Grace: x.Grace, Blocked: x.Blocked, Schedule: x.Schedule,
 	}, func(int) interleave.Case { return newCase() })
 	if err != nil {

@@ -10,8 +10,8 @@
 //
 // Races are not left to luck. A store calls a [Hook] just before each of its statements; the suite stops
 // each caller there, and runs the calls of two or three callers in every possible order. Where a store has so
-// many statements that all orders would take minutes, it runs those in which nobody is interrupted more than
-// twice in all, after a number of others. A failure prints its order, for [Features].Schedule to replay. After
+// many statements that all orders would take minutes, it runs a number of them, and of the rest those in which
+// nobody is interrupted more than twice in all, or once with three callers. A failure prints its order, for [Features].Schedule to replay. After
 // each order every answer that was given must still stand, and the levels must be what the holds add up to.
 //
 // A suite that can't fail proves nothing, so a store package also breaks its own store on purpose, one

@@ -23,6 +23,7 @@ type statements struct {
 	erasable, erase          statement
 	keepSecret, readSecret   statement
 	savepoint, undo, release statement
+	stock                    stockStatements
 }
 
 // columns are those of a record, in the order in which scan reads them. The steps are in one column, so that
@@ -143,6 +144,8 @@ var shipped = statements{
 	savepoint: statement{"savepoint", `SAVEPOINT {name}`},
 	undo:      statement{"undo", `ROLLBACK TO {name}`},
 	release:   statement{"release", `RELEASE {name}`},
+
+	stock: shippedStock,
 }
 
 // size is how many bytes of answer and steps a record has, nearly.
@@ -158,9 +161,9 @@ const hasSteps = `EXISTS (SELECT 1 FROM fifty_steps s WHERE s.scope = k.scope AN
 // reused returns the texts that are worth keeping prepared on each connection.
 func (s *statements) reused() map[string]bool {
 	texts := map[string]bool{}
-	for _, st := range []statement{
+	for _, st := range append(s.stock.reused(),
 		s.lock, s.marks, s.advance, s.insert, s.look, s.take, s.renew, s.complete, s.find, s.step, s.unstep, s.bury, s.erase,
-	} {
+	) {
 		texts[st.text] = true
 	}
 	return texts

@@ -26,8 +26,11 @@ const (
 	gapIdle = 0.25
 )
 
-// sweepBatch is how many records one call of Sweep works on: its pace is found anew in each.
-const sweepBatch = 20_000
+// carryEvery is after how many transactions of a sweep the log is carried into the file: some hundred pages.
+const carryEvery = 2
+
+// sweepBatch is how many records one call of Sweep works on. It paces itself, and finds its pace anew in each call.
+const sweepBatch = 200_000
 
 // SweepBatch is the limit for Sweep that suits this store. See idempotency.Keys.Sweep.
 func (k Keys) SweepBatch() int { return sweepBatch }
@@ -37,27 +40,52 @@ func (k Keys) SweepBatch() int { return sweepBatch }
 // when others have written or want to since the one before, and else for a quarter of it.
 func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error) {
 	run := sweeping{keys: k, retention: micros(retention), tombstone: micros(tombstone)}
-	for removed < limit {
-		if err := pause(ctx, run.gap()); err != nil {
-			return removed, explain("sweep", err)
-		}
+	for batches := 1; removed < limit; batches++ {
 		n, err := run.next(ctx, min(limit-removed, batchRecords))
 		removed += n
 		if err != nil || n == 0 {
 			return removed, err
 		}
+		ended := wall.Now()
+		if batches%carryEvery == 0 {
+			if err := k.store.carry(ctx); err != nil {
+				return removed, err
+			}
+		}
+		if err := pause(ctx, run.gap()-wall.Since(ended)); err != nil {
+			return removed, explain("sweep", err)
+		}
 	}
 	return removed, nil
 }
 
+// carry brings what the log holds into the file. Otherwise the commit that fills the log does so, with the writer,
+// and that may be a claim's: it would pay for the sweep. On another connection it keeps no writer out.
+func (s *Store) carry(ctx context.Context) error {
+	if _, err := s.readers.ExecContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+		return explain("sweep", err)
+	}
+	return nil
+}
+
 // sweeping is one call of Sweep over its transactions.
 type sweeping struct {
+	pace
 	keys                 Keys
 	retention, tombstone int64
-	forgot               bool          // nothing is left to remove; what this call buries is left for the next
-	took                 time.Duration // how long the last transaction had the file
-	others               others        // as they were then
-	busy                 bool          // and they had written or wanted to since the one before
+	forgot               bool // nothing is left to remove; what this call buries is left for the next
+}
+
+// pace is how a sweep shares the file with others.
+type pace struct {
+	took   time.Duration // how long the last transaction had the file
+	others others        // as they were then
+	busy   bool          // and they had written or wanted to since the one before
+}
+
+// end is called after each transaction.
+func (p *pace) end(took time.Duration, seen others) {
+	p.took, p.busy, p.others = took, seen != p.others, seen
 }
 
 // others tells whether others write: it differs as soon as another call of this Store wants the writer, or another
@@ -65,11 +93,11 @@ type sweeping struct {
 type others struct{ calls, version int64 }
 
 // gap is how long the file is left alone now.
-func (run *sweeping) gap() time.Duration {
-	if run.busy {
-		return time.Duration(gapBusy * float64(run.took))
+func (p *pace) gap() time.Duration {
+	if p.busy {
+		return time.Duration(gapBusy * float64(p.took))
 	}
-	return time.Duration(gapIdle * float64(run.took))
+	return time.Duration(gapIdle * float64(p.took))
 }
 
 // next is one transaction. It returns how many records it worked on: none when none is left.
@@ -101,8 +129,8 @@ func (run *sweeping) next(ctx context.Context, limit int) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	run.forgot, run.took = forgot, wall.Since(began)
-	run.busy, run.others = seen != run.others, seen
+	run.forgot = forgot
+	run.end(wall.Since(began), seen)
 	return n, nil
 }
 

@@ -48,7 +48,8 @@
 //
 // [Keys.Sweep] works in transactions of at most 200 records or about 4 MiB; a claim waits for one at most. Between
 // two of them it leaves the file alone: while others write for four times as long as the last one took, so that they
-// keep four fifths of the writer's time, and else for a quarter of it. Removing a tombstone costs more than a bare DELETE
+// keep four fifths of the writer's time, and else for a quarter of it. What it wrote to the log it carries into the
+// file itself, beside the writer. Removing a tombstone costs more than a bare DELETE
 // of many at once, for each small transaction writes the pages of the index again that its keys are spread over;
 // docs/benchmarks/idempotency.md has the figures. The index that it goes by holds nothing in flight: it costs a claim with its
 // completion about a tenth of their CPU time (25 of 250 µs), and the log 5.0 pages where it would have 4.6.

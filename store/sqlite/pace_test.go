@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"math"
+	"os"
 	"testing"
 
 	"github.com/fiftyhosts/fifty/store/sqlite"
@@ -44,5 +45,29 @@ func TestSQLiteASweepGivesWayToWhoeverWrites(t *testing.T) {
 		if got := run.Gap(); math.Abs(got-step.gap) > 0.01 {
 			t.Errorf("after %s the gap is %v of what the transaction took, want %v", step.before, got, step.gap)
 		}
+	}
+}
+
+// What a sweep has written must not be left in the log for the next claim to carry into the file.
+func TestSQLiteASweepCarriesWhatItWroteIntoTheFile(t *testing.T) {
+	path, clock := newFile(t), newHostClock()
+	s := open(t, path, sqlite.Config{Now: clock.Now}.WithPragma("wal_autocheckpoint(0)"))
+	fill(t, s, 450, 10)
+	clock.Add(retention)
+	if n := sweep(t, s, 500); n != 450 {
+		t.Fatalf("%d were swept", n)
+	}
+	whole, err := os.ReadFile(path) // and not the log beside it
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := newFile(t)
+	if err := os.WriteFile(copied, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var buried int
+	err = open(t, copied, sqlite.Config{}).DB().QueryRowContext(t.Context(), `SELECT count(*) FROM fifty_keys WHERE state = 5`).Scan(&buried)
+	if err != nil || buried < 400 {
+		t.Errorf("the file has %d tombstones, %v", buried, err)
 	}
 }

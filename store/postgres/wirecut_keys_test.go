@@ -13,8 +13,10 @@ import (
 func keysOps[Tx any]() []cutOp[Tx] {
 	return []cutOp[Tx]{
 		{name: "Do", call: do[Tx], settle: oneAnswer(do[Tx], 1, 1)},
-		{name: "Do with a heartbeat", call: doWithBeat[Tx], retry: do[Tx], settle: oneAnswer(do[Tx], 1, 1),
-			lease: beatLease, arms: true, may: []error{idempotency.ErrUnresolved}},
+		{
+			name: "Do with a heartbeat", call: doWithBeat[Tx], retry: do[Tx], settle: oneAnswer(do[Tx], 1, 1),
+			lease: beatLease, arms: true, may: []error{idempotency.ErrUnresolved},
+		},
 		{name: "Do of a refusal", call: doRefused[Tx], settle: oneAnswer(doRefused[Tx], 1, 1)},
 		{name: "Do of what did not happen", call: doNothing[Tx], may: []error{errNothing}, settle: oneAnswer(do[Tx], 1, 0)},
 		{name: "replay", prepare: done[Tx], call: do[Tx], settle: oneAnswer(do[Tx], 1, 1)},
@@ -103,7 +105,7 @@ func doNothing[Tx any](ctx context.Context, c *cut[Tx], h host[Tx]) (string, err
 }
 
 // beatLease brings a heartbeat soon.
-const beatLease = 600 * time.Millisecond
+const beatLease = 900 * time.Millisecond
 
 // doWithBeat begins to count at work, where nothing is sent but the heartbeat, and ends when that was cut. The
 // lease may run out meanwhile: nobody else may run this work, so its result counts all the same.

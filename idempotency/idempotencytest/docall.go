@@ -24,7 +24,7 @@ type DoCall struct {
 }
 
 // DoAnswer is what came of it. Told is, of an ask: ran, replay, in flight, mismatch or unresolved; of an end:
-// stored, replay (decided by another), superseded, unresolved or failed; of a decision: ok, decided or not
+// stored, replay (decided by another), mismatch (by another intent), superseded, unresolved or failed; of a decision: ok, decided or not
 // found.
 type DoAnswer struct {
 	Told   string `json:"told"`
@@ -83,7 +83,7 @@ func (r *doRun) around(ctx context.Context, fn func() (idempotency.Response, err
 	token, _ := idempotency.TokenFrom(ctx)
 	r.pending.End(DoAnswer{Told: "ran", At: r.k.now(), Token: token})
 	r.ran = true
-	end := DoCall{Do: "end", Token: token, Failed: true} // unless it returns
+	end := DoCall{Do: "end", Fingerprint: r.req.Fingerprint.String(), Token: token, Failed: true} // unless it returns
 	defer func() { r.pending = r.k.begin(r.req, end) }()
 	response, err := fn()
 	if end.Failed = err != nil; !end.Failed {
@@ -107,12 +107,12 @@ func (r *doRun) returned(res idempotency.Result, err error) {
 		told = "unresolved"
 	case errors.Is(err, idempotency.ErrLost):
 		told = "superseded"
+	case errors.Is(err, idempotency.ErrMismatch):
+		told = "mismatch"
 	case r.ran:
 		told = "failed"
 	case errors.Is(err, idempotency.ErrInFlight):
 		told = "in flight"
-	case errors.Is(err, idempotency.ErrMismatch):
-		told = "mismatch"
 	default: // refused before anything was asked
 		r.pending.Drop()
 		return

@@ -135,7 +135,8 @@ func (s doState) end(m doMove) []doState {
 	if mine := s.is == isRunning && s.token == m.call.Token; !mine {
 		// It may learn of its own failure too.
 		if m.told("superseded") || m.call.Failed && m.got.Told == "unresolved" ||
-			m.got.Told == "replay" && s.is == isDone && s.answer == m.got.Answer {
+			m.got.Told == "replay" && s.is == isDone && s.answer == m.got.Answer ||
+			m.got.Told == "mismatch" && s.is == isDone && !matches(m.call.Fingerprint, s.fingerprint) {
 			return []doState{s}
 		}
 		return nil

@@ -46,11 +46,9 @@ func KeyModel(slack time.Duration) porcupine.Model {
 }
 
 func (s keyState) equal(o keyState) bool {
-	if !slices.Equal(s.Steps, o.Steps) {
-		return false
-	}
-	s.Steps, o.Steps = nil, nil
-	return fmt.Sprintf("%+v", s) == fmt.Sprintf("%+v", o)
+	return s.exists == o.exists && s.State == o.State && s.Token == o.Token && s.tokenLeast == o.tokenLeast &&
+		s.from == o.from && s.until == o.until && s.Attempt == o.Attempt && s.Fingerprint == o.Fingerprint &&
+		s.Resume == o.Resume && s.Expired == o.Expired && s.Answer == o.Answer && slices.Equal(s.Steps, o.Steps)
 }
 
 // keyMove is a call, and its answer if that is known.

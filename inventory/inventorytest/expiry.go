@@ -34,7 +34,9 @@ var expiryCases = []claim{
 		w.yes(w.again(id), inventory.Held, true)
 		w.f.Advance(time.Microsecond)
 		w.has(sku, 1, 0, 0)
+		w.hold(inventory.Items{sku: 1}, longTTL)
 		w.yes(w.again(id), inventory.Expired, true)
+		w.no(w.confirm(id), inventory.ErrHoldExpired)
 	}},
 	{"an expired hold is confirmed if its units are still there", func(w *world) {
 		a, b := w.sku(2), w.sku(5)

@@ -53,6 +53,17 @@ var splitCases = []claim{
 		w.yes(w.release(kept), inventory.Released, false)
 		w.has(sku, 5, 0, 4)
 	}},
+	{"holds of two split SKUs move with their own", func(w *world) {
+		a, b := w.split(4, 4), w.split(4, 4)
+		id := w.hold(inventory.Items{a: 4, b: 4}, longTTL)
+		w.resplit(a, 2)
+		w.sound()
+		w.resplit(b, 3)
+		w.sound()
+		w.yes(w.part(id, inventory.Items{a: 3, b: 2}), inventory.Confirmed, false)
+		w.has(a, 1, 0, 3)
+		w.has(b, 2, 0, 2)
+	}},
 	{"a split SKU sells its last unit, and not one more", func(w *world) {
 		const units, buckets = 11, 4
 		sku := w.split(units, buckets)

@@ -47,6 +47,9 @@ func (s Statements) Edit(tb testing.TB, name, old, replacement string) Statement
 		"erasable": &s.erasable, "erase": &s.erase,
 		"savepoint": &s.savepoint, "undo": &s.undo, "release": &s.release,
 	}[name]
+	if st == nil {
+		st = s.stock.named(name)
+	}
 	if st == nil || strings.Count(st.text, old) != 1 {
 		tb.Fatalf("statement %q does not have %q once", name, old)
 	}

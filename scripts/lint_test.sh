@@ -84,7 +84,8 @@ import occ/depguard.go $fifty/server
 import store/memory/depguard.go modernc.org/sqlite
 import store/sqlite/depguard.go $fifty/store/memory
 import store/postgres/depguard.go modernc.org/sqlite
-import store/redis/depguard.go golang.org/x/sync
+import store/redis/depguard.go $fifty/store/postgres
+import store/etcd/depguard.go golang.org/x/sync
 import server/depguard.go $fifty/cmd/other
 import lab/depguard.go $fifty/internal/testenv
 file txn/forbidigo_test.go <<'GO'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to it that what the tests start is installed: Postgres's own programs,
-# libfaketime, curl and git. On Debian and its relatives it installs what is missing, as root
+# redis-server, libfaketime, curl and git. On Debian and its relatives it installs what is missing, as root
 # or with sudo, and says so before. Elsewhere it says what to install and exits 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,6 +15,7 @@ if folder=$(find_postgres 2>/dev/null); then
 else
 	missing+=(postgresql)
 fi
+command -v redis-server >/dev/null || missing+=(redis-server)
 go run ./internal/testenv/findfaketime >/dev/null 2>&1 || missing+=(faketime)
 if [ ${#missing[@]} -eq 0 ]; then
 	exit 0

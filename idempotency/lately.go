@@ -6,8 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// latelyMax is how many keys a process remembers that it saw: 128 KiB.
-const latelyMax = 1 << 14
+// How many keys a process remembers that it saw: 512 KiB of hashes. They lie in sets, so that few keys are pushed
+// out before there are so many; a set is a line of the processor's cache.
+const (
+	latelySets = 1 << 13
+	latelyWays = 8
+)
 
 // AnswerStore is a Store that can read an answer for less than a claim costs.
 type AnswerStore interface {
@@ -24,7 +28,7 @@ type AnswerStore interface {
 type lately struct {
 	store AnswerStore
 	seed  maphash.Seed
-	seen  [latelyMax]atomic.Uint64
+	seen  [latelySets][latelyWays]atomic.Uint64
 }
 
 // latelyOf is nil for a store whose claims are as cheap as a read.
@@ -39,9 +43,15 @@ func latelyOf(store Store) *lately {
 // see notes a key, and says whether it was noted before.
 func (l *lately) see(req Request) bool {
 	hash := maphash.String(l.seed, req.Scope)*31 ^ maphash.String(l.seed, req.Key)
-	place := &l.seen[hash%latelyMax]
-	if place.Load() == hash {
-		return true
+	set := &l.seen[hash%latelySets]
+	place := &set[hash>>32%latelyWays] // of a set that is full, any may go
+	for i := range set {
+		switch set[i].Load() {
+		case hash:
+			return true
+		case 0:
+			place = &set[i]
+		}
 	}
 	place.Store(hash)
 	return false

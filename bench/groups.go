@@ -23,7 +23,9 @@ func groups() []group {
 			What: "what a hot SKU costs: a sale on one row, several, thousands; one caller alone; from many processes; in a transaction of the caller's",
 			Cases: slices.Concat(
 				hotCases,
+				processCases,
 				zipfCases,
+				redisCases,
 			),
 		},
 	}

@@ -23,6 +23,9 @@ func main() {
 	if told, ok := os.LookupEnv(gatewayVariable); ok {
 		os.Exit(gatewayProcess(told))
 	}
+	if url, ok := os.LookupEnv(saleVariable); ok {
+		os.Exit(saleProcess(url))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := command(ctx, os.Args[1:], groups(), os.Stdout, os.Stderr)
 	stop()

@@ -94,7 +94,7 @@ func saleWork(ctx context.Context, url string, task saleTask, sides map[int]func
 		}
 		sides[task.Hand] = saleSide(pool, task.Hand)
 	}
-	ran, err := slice(ctx, Side{Name: "host", Op: sides[task.Hand]}, saleHostCallers, task.Length, &histogram{})
+	ran, err := slice(ctx, Side{Name: "host", Op: sides[task.Hand], Batch: 1}, saleHostCallers, task.Length, &histogram{})
 	done := saleDone{Ops: ran.ops, Took: ran.took}
 	if err != nil {
 		done.Err = err.Error()

@@ -20,7 +20,8 @@
 //   - steps_test.go: a service built on the library that dies between its steps
 //   - soak_test.go: rounds of kills, stops and restarts under load; soak_round_test.go, soak_load_test.go: what a
 //     round breaks, and what it checks; soak_fleet_test.go, soak_host_test.go, soak_bank_test.go: who takes part
-//   - linear_test.go, linear_host_test.go: recorded calls of processes, checked for linearizability
+//   - linear_test.go, linear_host_test.go, linear_outlasted_test.go: recorded calls of processes, checked for
+//     linearizability
 //   - store_test.go: a database that is read-only, newer, or away for long
 //   - stripe_test.go, curl_test.go: clients that we did not write; stripeclient is a module of its own
 //   - badinput_test.go, badstart_test.go: what is refused, and how it is said

@@ -28,6 +28,9 @@ const (
 	linearCalls   = 6 // of each client of the store
 	linearDos     = 3 // of each client of Keys
 
+	// linearLease is that of Do and DoSteps: longer than any reply of the store takes, also on a busy machine.
+	linearLease = 8 * time.Second
+
 	linearBetween = 10 * time.Millisecond // two calls of Keys by one client
 
 	// linearSlack is how far the clock of the stamps and the store's may drift apart.
@@ -106,7 +109,7 @@ func (r *linearRun) work(ctx context.Context) {
 	for client := range linearClients {
 		store := idempotencytest.Recorded(r.backend.Keys, r.keys, client, nil)
 		keys := idempotencytest.RecordedDo(r.backend.Keys, idempotency.Config{
-			Lease: lease, Wait: true, WaitMax: waitMax, Owner: r.name,
+			Lease: linearLease, Wait: true, WaitMax: 2 * linearLease, Owner: r.name,
 		}, r.dos, client, nil)
 		for key := range linearKeys {
 			random := func(kind uint64) *rand.Rand {
@@ -121,7 +124,7 @@ func (r *linearRun) work(ctx context.Context) {
 				}
 				w.Run(ctx, r.calls(linearCalls))
 			})
-			d := &linearDoer{rand: random(1), name: name, keys: keys, operator: idempotency.NewOperator(r.backend.Keys)}
+			d := &linearDoer{rand: random(1), name: name, keys: keys, operator: idempotency.NewOperator(r.backend.Keys), steps: key%2 == 1}
 			d.request = idempotency.Request{Scope: "dos", Key: fmt.Sprint("key-", key), Fingerprint: idempotency.FingerprintOf("a body")}
 			r.group.Go(func() {
 				for n := range r.calls(linearDos) {
@@ -141,18 +144,19 @@ type linearDoer struct {
 	request  idempotency.Request
 	keys     *idempotencytest.RecordedKeys
 	operator *idempotency.Operator
+	steps    bool // every second key: all its calls are DoSteps, or a call of Do would wait for one that resumes
 }
 
 func (d *linearDoer) call(ctx context.Context, n int) {
 	name := fmt.Sprint(d.name, "-", n)
-	switch d.rand.IntN(8) {
-	case 0:
+	switch decides := d.rand.IntN(8) == 0; {
+	case decides:
 		r := idempotency.Resolution{Scope: d.request.Scope, Key: d.request.Key, By: d.name, Note: "at random"}
 		if d.rand.IntN(2) == 0 {
 			r.Response = &idempotency.Response{Status: 200, Body: []byte("decided by " + name)}
 		}
 		_ = d.keys.Resolve(ctx, d.operator, r)
-	case 1, 2, 3:
+	case !d.steps:
 		_, _ = d.keys.Do(ctx, d.request, func(ctx context.Context) (idempotency.Response, error) { return d.work(ctx, name) })
 	default:
 		_, _ = d.keys.DoSteps(ctx, d.request, func(ctx context.Context, s *idempotency.Steps) (idempotency.Response, error) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -50,8 +51,8 @@ func testLinearizable(t *testing.T, database func() string) {
 		}
 		for _, l := range begun {
 			l.end()
-			keys = sum(keys, checkAll[idempotencytest.KeyCall, idempotencytest.KeyAnswer](l, l.keyLogs, idempotencytest.KeyModel(linearSlack)))
-			dos = sum(dos, checkAll[idempotencytest.DoCall, idempotencytest.DoAnswer](l, l.doLogs, idempotencytest.DoModel(linearSlack)))
+			keys = sum(keys, checkCalls(l, merged[idempotencytest.KeyCall, idempotencytest.KeyAnswer](l, l.keyLogs)))
+			dos = sum(dos, check(l, merged[idempotencytest.DoCall, idempotencytest.DoAnswer](l, l.doLogs), idempotencytest.DoModel(linearSlack)))
 			if t.Failed() {
 				t.Fatalf("the round with seed %d went wrong", l.seed)
 			}
@@ -142,8 +143,8 @@ func sizeOf(path string) int64 {
 	return info.Size()
 }
 
-// checkAll puts the histories of all processes together and checks them, key by key.
-func checkAll[In, Out any](l *linear, logs []string, model porcupine.Model) history.Report {
+// merged puts the histories of all processes together.
+func merged[In, Out any](l *linear, logs []string) history.History[In, Out] {
 	l.t.Helper()
 	var all []history.History[In, Out]
 	for _, path := range logs {
@@ -153,11 +154,53 @@ func checkAll[In, Out any](l *linear, logs []string, model porcupine.Model) hist
 		}
 		all = append(all, h)
 	}
-	merged, err := history.Merge(all...)
+	h, err := history.Merge(all...)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	report, err := history.Check(merged, history.Config{Model: model, Name: l.t.Name(), TimeMax: waitMax})
+	return h
+}
+
+// checkCalls checks the store's calls. Only a key that fails is looked at again withOutlasted, which is right too
+// and takes the checker far longer.
+func checkCalls(l *linear, h idempotencytest.KeyHistory) history.Report {
+	l.t.Helper()
+	model := idempotencytest.KeyModel(linearSlack)
+	again := map[string]bool{}
+	for range linearKeys {
+		_, err := history.Check(withOutlasted(h, again), history.Config{Model: model, TimeMax: waitMax, Dir: l.folder})
+		failed, ok := errors.AsType[*history.CheckError](err)
+		if !ok || again[failed.Key] {
+			break
+		}
+		again[failed.Key] = true
+	}
+	if len(again) > 0 {
+		l.t.Logf("seed %d: claims that outlasted their lease are needed to explain %d keys", l.seed, len(again))
+	}
+	return check(l, withOutlasted(h, again), model) // keeps what fails
+}
+
+// withOutlasted adds, for some keys, what a claim may have been besides its answer when the call took longer than
+// its own lease, as on a busy machine: it may have been won, and have expired and gone to another before its
+// caller was told who has the key now. The model knows one moment for each call, so the other is a call that
+// nobody was told of.
+func withOutlasted(h idempotencytest.KeyHistory, keys map[string]bool) idempotencytest.KeyHistory {
+	for _, op := range h.Operations {
+		took := time.Duration(op.Return - op.Call)
+		if !keys[op.Key] || op.Input.Do != "claim" || op.Unknown() || took < op.Input.Lease-linearSlack {
+			continue
+		}
+		op.Return, op.Output = history.Forever, idempotencytest.KeyAnswer{}
+		h.Operations = append(h.Operations, op)
+	}
+	return h
+}
+
+// check checks a history, key by key.
+func check[In, Out any](l *linear, h history.History[In, Out], model porcupine.Model) history.Report {
+	l.t.Helper()
+	report, err := history.Check(h, history.Config{Model: model, Name: l.t.Name(), TimeMax: waitMax})
 	if err != nil {
 		l.t.Error(err)
 	}

@@ -2,12 +2,14 @@ package redis_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
+	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/faults/redisserver"
 	"github.com/fiftyhosts/fifty/inventory"
 	"github.com/fiftyhosts/fifty/store/redis"
@@ -66,5 +68,16 @@ func sound(tb testing.TB, s inventory.LedgerStore) {
 	tb.Helper()
 	if faults, err := s.Check(context.Background()); err != nil || len(faults) > 0 {
 		tb.Errorf("the books are off: %+v, %v", faults, err)
+	}
+}
+
+// insist calls until the answer is one, as a caller does that wants to know: with the same id.
+func insist(ctx context.Context, call func() error) error {
+	for {
+		err := call()
+		again := errors.Is(err, inventory.ErrUnavailable) || errors.Is(err, fifty.ErrUnknownOutcome)
+		if !again || ctx.Err() != nil {
+			return err
+		}
 	}
 }

@@ -9,7 +9,7 @@ import "strings"
 type stockStatements struct {
 	enter, lock, levels, holds     statement
 	reserveOne, reserveOneTx       statement
-	reserveLock                    statement
+	reserveMany, reserveLock       statement
 	reserveAll, reserveSeveral     statement
 	insertHolds, updateHolds       statement
 	insertBuckets, updateBuckets   statement
@@ -41,6 +41,7 @@ func stockStatementsFor(schema string) *stockStatements {
 
 		reserveOne:     sql("reserve.one", reserveOneSQL, "{lock_timeout}", "and set_config('lock_timeout', $5::text, true) <> ''"),
 		reserveOneTx:   sql("reservetx.one", reserveOneSQL, "{lock_timeout}", ""),
+		reserveMany:    sql("reserve.many", reserveManySQL),
 		reserveLock:    sql("reserve.lock", reserveLockSQL),
 		reserveAll:     sql("reserve.all", reserveAllSQL, "{line}", "a.sku, a.quantity", "{lines}", ""),
 		reserveSeveral: sql("reserve.several", reserveAllSQL, "{line}", "l.sku, l.quantity", "{lines}", reserveLinesSQL),

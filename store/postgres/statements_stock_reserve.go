@@ -39,6 +39,40 @@ due as (
 select now, second from at
 `
 
+// reserveManySQL is reserveOneSQL for orders of one and the same SKU whose ids are all new: $1 to $3 are ids, in
+// order, quantities and times to live; $5 is the sum, and $6 and $7 are the times to live that differ, with the
+// sum of each. The ids are inserted in their order, since a join with one row keeps it.
+const reserveManySQL = `
+with took as (
+    update {schema}.stock s
+    set available = s.available - $5::bigint, held = s.held + $5::bigint
+    where s.sku = $4::text and s.bucket = 0
+      and s.buckets = 1
+      and s.available >= $5::bigint
+      and not exists (select from {schema}.holds h where h.id = any ($1::text[]))
+      and set_config('lock_timeout', $8::text, true) <> ''
+    returning s.freed_to
+),
+at as materialized (
+    select c.now, (extract(epoch from c.now) * 1000000)::bigint + 999999 as micros, c.freed_to + 1 as least
+    from (select clock_timestamp() as now, t.freed_to from took t offset 0) c
+),
+held as (
+    insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
+    select a.id, $4::text, a.quantity, 1, greatest((at.micros + a.ttl) / 1000000, at.least), at.now
+    from at, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, ttl)
+),
+due as (
+    insert into {schema}.expiring as e (sku, bucket, second, units)
+    select $4::text, 0, greatest((at.micros + d.ttl) / 1000000, at.least) as second, sum(d.units)::bigint
+    from at, unnest($6::bigint[], $7::bigint[]) as d (ttl, units)
+    group by 3
+    on conflict (sku, bucket, second) do update
+    set units = e.units + excluded.units
+)
+select now, least - 1 from at
+`
+
 // The locks of reserveAllSQL, which comes after it in one message: see stockLockSQL.
 const reserveLockSQL = `
 select s.sku

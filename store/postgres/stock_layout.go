@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/fiftyhosts/fifty/inventory"
 )
@@ -14,7 +15,18 @@ const layoutMax = 100_000
 type layout struct {
 	mu   sync.Mutex
 	skus map[string]hint // only those that are not as by default
+
+	again atomic.Int32 // so many batches more look for ids that are known
 }
+
+// againBatches is how many batches look for known ids after one that had some.
+const againBatches = 32
+
+// knownSeen remembers that a batch had known ids.
+func (l *layout) knownSeen() { l.again.Store(againBatches) }
+
+// expectsKnown says whether the next batch may have known ids, as far as the last ones tell.
+func (l *layout) expectsKnown() bool { return l.again.Load() > 0 && l.again.Add(-1) >= 0 }
 
 // hint is what is remembered of a SKU. The default is one bucket with enough in it.
 type hint struct {

@@ -17,9 +17,16 @@ func (s Stock[Tx]) reserveQuickly(ctx context.Context, d *deciding) error {
 		return nil
 	}
 	var err error
-	if len(quick) == 1 && len(d.asks[quick[0]].Items) == 1 {
+	sku, one := oneSKU(d, quick)
+	switch {
+	case one && len(quick) == 1:
 		err = s.reserveOne(ctx, d, quick[0])
-	} else {
+	case one && !s.layout.expectsKnown():
+		var done bool
+		if done, err = s.reserveMany(ctx, d, quick, sku); !done && (err == nil || isLookAgain(err)) {
+			err = s.reserveAll(ctx, d, quick)
+		}
+	default:
 		err = s.reserveAll(ctx, d, quick)
 	}
 	switch {
@@ -83,6 +90,55 @@ func (s Stock[Tx]) reserveOne(ctx context.Context, d *deciding, i int) error {
 	return nil
 }
 
+// oneSKU is the SKU that all these asks are about, and nothing else.
+func oneSKU(d *deciding, quick []int) (sku string, one bool) {
+	for at, i := range quick {
+		if len(d.asks[i].Items) != 1 {
+			return "", false
+		}
+		for name := range d.asks[i].Items {
+			if at > 0 && name != sku {
+				return "", false
+			}
+			sku = name
+		}
+	}
+	return sku, true
+}
+
+// reserveMany decides asks about one SKU, of different ids, which are in order. When it is not done, nothing was
+// written: there is not enough, or an id is known.
+func (s Stock[Tx]) reserveMany(ctx context.Context, d *deciding, quick []int, sku string) (done bool, err error) {
+	n := len(quick)
+	ids, quantities, ttls := make([]string, n), make([]int64, n), make([]int64, n)
+	var ends, units []int64 // the times to live that differ
+	var sum int64
+	for at, i := range quick {
+		a := d.asks[i]
+		ids[at], quantities[at], ttls[at] = a.ID, a.Items[sku], quickTTL(a.TTL)
+		sum += quantities[at]
+		end := slices.Index(ends, ttls[at])
+		if end < 0 {
+			end = len(ends)
+			ends, units = append(ends, ttls[at]), append(units, 0)
+		}
+		units[end] += quantities[at]
+	}
+	var now time.Time
+	var freedTo int64
+	many := s.sql.reserveMany.with(ids, quantities, ttls, sku, sum, ends, units, s.lockTimeout()).into(&now, &freedTo)
+	if err := s.store.run(ctx, many); err != nil || many.rows == 0 {
+		return false, err
+	}
+	for _, i := range quick {
+		a := d.asks[i]
+		r := inventory.Record{ID: a.ID, Items: a.Items, State: inventory.Held, Expires: inventory.ExpirySecond(now, a.TTL, freedTo)}
+		d.answers[i] = inventory.Answer{Hold: r.Hold(now)}
+	}
+	d.answered(quick)
+	return true, nil
+}
+
 // reserveAll decides asks of different ids, which are in order.
 func (s Stock[Tx]) reserveAll(ctx context.Context, d *deciding, quick []int) error {
 	lock, all := s.quickCalls(d, quick)
@@ -111,6 +167,7 @@ func (s Stock[Tx]) reserveAll(ctx context.Context, d *deciding, quick []int) err
 	}
 	b := inventory.NewBatch(now, nil, nil)
 	if len(known) > 0 {
+		s.layout.knownSeen()
 		records := make([]inventory.Record, 0, len(known))
 		for _, r := range known {
 			records = append(records, r)

@@ -57,6 +57,14 @@
 // A file does not shrink: pages that were freed are used again. What was erased or swept stays readable in
 // them until then; see [Keys.Erase].
 //
+// # Stock
+//
+// [Store.Stock] keeps levels and holds in the same file, and [Stock.ReserveTx] takes a transaction that began on
+// [Store.DB]: the order's row and its hold are committed together. The levels are checked by the tables: no SQL,
+// not even yours, makes them add up to anything but the supply. Callers of one process share a transaction, so a
+// hot SKU sells as many units per flush as there are callers. Nothing is indexed by time: a sweep finds old holds
+// at the beginning of their table, and goes no further than those of the time to keep.
+//
 // # Upgrades
 //
 // A process of the version before goes on working on a migrated file. It knows no windows: a time-ordered key
@@ -87,4 +95,6 @@
 //   - steps.go: the steps of a record; sweep.go: what becomes of old records; operator.go: what people see
 //     and decide
 //   - record.go: a record as a row; secret.go: secrets shared by all processes
+//   - stock.go, stockquick.go: stock; stockstatements.go: its SQL; stockrows.go: its rows
+//   - stockledger.go: its books, and splits; stocksweep.go: what becomes of old holds
 package sqlite

@@ -46,6 +46,14 @@ func (k Stock) decide(ctx context.Context, op string, asks []inventory.Ask) (ans
 		return nil, ctx.Err()
 	}
 	err = k.store.write(ctx, op, func(ctx context.Context, tx *sql.Tx) error {
+		if len(asks) == 1 && asks[0].Act == inventory.Reserve {
+			answer, done, err := k.quick(ctx, tx, asks[0])
+			if err != nil || done {
+				answers = []inventory.Answer{answer}
+				return err
+			}
+		}
+		var err error
 		answers, err = k.within(ctx, tx, op, asks)
 		return err
 	})

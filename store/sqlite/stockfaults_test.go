@@ -18,12 +18,17 @@ func TestSQLiteEachBrokenClauseOfStockIsNoticed(t *testing.T) {
 		name, statement, old, replacement string
 		noticed                           string
 	}{
+		{"a lone order takes what is not there", "quick", "AND available >= ?2 ", "", "the last unit is sold, and not one more"},
+		{"a lone order does not look for its id", "quick", "h.id = ?4", "FALSE", "an id gets its yes again, with what has become of it, and nothing changes"},
+		{"a lone order is not written down as held", "quick", "held = held + ?2", "sold = sold + ?2", "the largest quantities are exact"},
+		{"a lone order is written with another time", "hold", "?3, ?4, ?5", "?3, ?4 + 86400, ?5", "a hold expires at the second that the store's clock says"},
+		{"a lone order is written as confirmed", "hold", "?2, 1, ?3", "?2, 2, ?3", "what was confirmed is not released, and what was released is not confirmed"},
 		{"known ids are not looked for", "known", "h.id = j.value", "h.id = j.value AND FALSE", "an id gets its yes again, with what has become of it, and nothing changes"},
 		{"what expires in this second is not due", "buckets", "e.second <= ?2", "e.second < ?2", "a hold expires at the second that the store's clock says"},
 		{"nothing is ever due", "buckets", "e.second <= ?2", "FALSE", "units of an expired hold are free for the next order, without a sweep"},
 		{"every bucket has what is due in any", "buckets", "AND e.bucket = s.bucket ", "", "a split SKU finds units that expired in any bucket"},
-		{"a hold is added without its parts", "add", "value -> 3", "'[]'", "a release gives units back, once"},
-		{"a hold is added without its time", "add", "value ->> 4", "0", "an extension moves the expiry, and never back"},
+		{"a hold is added without its parts", "add", "value -> 3", "'[]'", "an order of several SKUs is held as a whole or not at all"},
+		{"a hold is added without its time", "add", "value ->> 4", "0", "an order of several SKUs is held as a whole or not at all"},
 		{"a refusal is added without its reason", "add", "value ->> 5", "NULL", "a refused id stays refused, also when there is stock again"},
 		{"a settlement leaves the state", "change", "j.value ->> 1", "1", "a release gives units back, once"},
 		{"a settlement leaves the parts", "change", "parts = j.value -> 2, ", "", "a confirm of a part sells it and gives the rest back"},

@@ -2,6 +2,7 @@ package sqlite
 
 // stockStatements is all the SQL of stock that decides something.
 type stockStatements struct {
+	quick, hold                  statement
 	known, buckets               statement
 	add, change                  statement
 	make, level                  statement
@@ -20,6 +21,17 @@ type stockStatements struct {
 // Lists are JSON, ?1. json_each stands first, and CROSS JOIN keeps it there: its few members are looked up one
 // by one, and no table is read through.
 var shippedStock = stockStatements{
+	// Each condition is one of those under which there is nothing to decide: a SKU that is not split, enough, an
+	// id that nobody has used, nothing that has expired, and a clock that is behind neither the file's nor what
+	// was freed already.
+	quick: statement{"quick", `UPDATE fifty_stock SET available = available - ?2, held = held + ?2
+		WHERE sku = ?1 AND bucket = 0 AND buckets = 1 AND available >= ?2 AND freed_to < ?3
+		AND NOT EXISTS (SELECT 1 FROM fifty_holds h WHERE h.id = ?4)
+		AND NOT EXISTS (SELECT 1 FROM fifty_expiring e WHERE e.sku = ?1 AND e.bucket = 0 AND e.second <= ?6)
+		AND ?5 >= ` + clockMark},
+	hold: statement{"hold", `INSERT INTO fifty_holds (id, items, state, parts, expires, reserved, changed)
+		VALUES (?1, ?2, 1, ?3, ?4, ?5, ?5)`},
+
 	known: statement{"known", `SELECT h.id, h.items, h.state, h.parts, h.expires, h.short, h.log, h.reserved
 		FROM json_each(?1) j CROSS JOIN fifty_holds h ON h.id = j.value`},
 
@@ -115,6 +127,6 @@ var shippedStock = stockStatements{
 // reused returns the texts that are worth keeping prepared on each connection.
 func (s *stockStatements) reused() []statement {
 	return []statement{
-		s.known, s.buckets, s.add, s.change, s.level, s.free, s.moveIn, s.moveOut, s.empty, s.delivered, s.deliver, s.levels,
+		s.quick, s.hold, s.known, s.buckets, s.add, s.change, s.level, s.free, s.moveIn, s.moveOut, s.empty, s.delivered, s.deliver, s.levels,
 	}
 }

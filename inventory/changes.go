@@ -50,9 +50,9 @@ func (b *Batch) Changes() Changes {
 	}
 	slices.SortFunc(c.Created, func(x, y Bucket) int { return x.compare(y.BucketID) })
 	slices.SortFunc(c.Buckets, func(x, y Bucket) int { return x.compare(y.BucketID) })
-	slices.SortFunc(c.Freed, func(x, y Expiring) int { return x.BucketID.compare(y.BucketID) })
+	slices.SortFunc(c.Freed, func(x, y Expiring) int { return x.compare(y.BucketID) })
 	slices.SortFunc(c.Moves, func(x, y Move) int {
-		return cmp.Or(x.BucketID.compare(y.BucketID), cmp.Compare(x.Second, y.Second))
+		return cmp.Or(x.compare(y.BucketID), cmp.Compare(x.Second, y.Second))
 	})
 	return c
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fiftyhosts/fifty/inventory"
@@ -18,12 +18,22 @@ import (
 // shop is a stock with some units of "sku", and its books.
 func shop(t *testing.T, strategy inventory.Strategy, units int64) (*inventory.Stock, *inventory.Ledger) {
 	t.Helper()
-	store := memory.New(memory.Config{}).Stock()
-	s := inventory.New(store, inventory.Config{Strategy: strategy})
+	s, l, _ := shopWithClock(t, strategy, units)
+	return s, l
+}
+
+// shopWithClock is shop on a clock that wait moves.
+func shopWithClock(t *testing.T, strategy inventory.Strategy, units int64) (s *inventory.Stock, l *inventory.Ledger, wait func(time.Duration)) {
+	t.Helper()
+	var passed atomic.Int64
+	opened := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
+	now := func() time.Time { return opened.Add(time.Duration(passed.Load())) }
+	store := memory.New(memory.Config{Now: now}).Stock()
+	s = inventory.New(store, inventory.Config{Strategy: strategy})
 	if err := s.Supply(t.Context(), "delivery", inventory.Items{"sku": units}); err != nil {
 		t.Fatal(err)
 	}
-	return s, inventory.NewLedger(store)
+	return s, inventory.NewLedger(store), func(d time.Duration) { passed.Add(int64(d)) }
 }
 
 func levels(t *testing.T, s *inventory.Stock, l *inventory.Ledger, available, held, sold int64) {
@@ -105,36 +115,32 @@ func TestASecondReleaseGivesNothingBack(t *testing.T) {
 }
 
 func TestUnitsOfAnExpiredHoldAreSoldAgainWithoutASweep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, l := shop(t, inventory.Combined, 2)
-		reserve(t, s, "a", 2)
-		time.Sleep(2 * time.Minute)
-		levels(t, s, l, 2, 0, 0)
-		reserve(t, s, "b", 2)
-		levels(t, s, l, 0, 2, 0)
-	})
+	s, l, wait := shopWithClock(t, inventory.Combined, 2)
+	reserve(t, s, "a", 2)
+	wait(2 * time.Minute)
+	levels(t, s, l, 2, 0, 0)
+	reserve(t, s, "b", 2)
+	levels(t, s, l, 0, 2, 0)
 }
 
 func TestAPaymentAfterExpiryIsConfirmedWhileTheUnitsAreThereAndRefusedForGoodWhenTheyAreGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, l := shop(t, inventory.Combined, 3)
-		reserve(t, s, "early", 1)
-		reserve(t, s, "late", 2)
-		time.Sleep(2 * time.Minute)
-		if h, err := s.Confirm(t.Context(), "early"); err != nil || h.State != inventory.Confirmed {
-			t.Errorf("%+v, %v", h, err)
+	s, l, wait := shopWithClock(t, inventory.Combined, 3)
+	reserve(t, s, "early", 1)
+	reserve(t, s, "late", 2)
+	wait(2 * time.Minute)
+	if h, err := s.Confirm(t.Context(), "early"); err != nil || h.State != inventory.Confirmed {
+		t.Errorf("%+v, %v", h, err)
+	}
+	reserve(t, s, "next", 1)
+	for range 2 {
+		if _, err := s.Confirm(t.Context(), "late"); !errors.Is(err, inventory.ErrHoldExpired) {
+			t.Errorf("got %v", err)
 		}
-		reserve(t, s, "next", 1)
-		for range 2 {
-			if _, err := s.Confirm(t.Context(), "late"); !errors.Is(err, inventory.ErrHoldExpired) {
-				t.Errorf("got %v", err)
-			}
-			if _, err := s.Release(t.Context(), "next"); err != nil {
-				t.Error(err)
-			}
+		if _, err := s.Release(t.Context(), "next"); err != nil {
+			t.Error(err)
 		}
-		levels(t, s, l, 2, 0, 1)
-	})
+	}
+	levels(t, s, l, 2, 0, 1)
 }
 
 func TestAShopperIsNotBlockedByTheirOwnHold(t *testing.T) {

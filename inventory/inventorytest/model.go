@@ -32,11 +32,11 @@ type Told struct {
 	Level    inventory.Level `json:"level,omitzero"` // of a look
 }
 
-// Recorder and History record calls about SKUs; a history's keys are SKUs.
-type (
-	Recorder = history.Recorder[Call, Told]
-	History  = history.History[Call, Told]
-)
+// Recorder records calls about SKUs. The keys of its history are SKUs.
+type Recorder = history.Recorder[Call, Told]
+
+// History is what a Recorder has recorded.
+type History = history.History[Call, Told]
 
 // Client calls a store about one SKU, and records what it was told.
 type Client struct {

@@ -149,12 +149,12 @@ func (r *reference) batch(ctx context.Context, point string, asks []inventory.As
 	err := r.do(ctx, point, func(s *state) {
 		first := s.clone()
 		for i, a := range asks {
-			switch {
-			case r.fault == batchLooksOnce:
+			switch r.fault {
+			case batchLooksOnce:
 				after := first.clone()
 				answers[i] = r.decide(after, a)
 				s.merge(first, after)
-			case r.fault == batchTwice:
+			case batchTwice:
 				if _, known := first.holds[a.ID]; !known {
 					delete(s.holds, a.ID) // it looks for known ids before it begins
 				}

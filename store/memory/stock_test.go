@@ -19,7 +19,7 @@ func TestMemoryKeepsTheContractOfStock(t *testing.T) {
 		return memory.NewHooked(memory.Config{Now: c.Now}, hook).Stock()
 	}
 	inventorytest.Run(t, newStore, inventorytest.Features{
-		Advance: c.advance,
+		Advance: c.advance, SchedulesMin: 90,
 		Blocked: func(context.Context) int { return 0 }, // there are no transactions to wait for
 	})
 }
@@ -52,7 +52,7 @@ func TestMemoryKeepsTheContractOfStockInTransactions(t *testing.T) {
 		}
 	}
 	inventorytest.RunTx(t, newTx, inventorytest.Features{
-		Advance: c.advance, Grace: time.Minute,
+		Advance: c.advance, Grace: time.Minute, SchedulesMin: 85,
 		Blocked: func(context.Context) int { return latest.Load().StockWaiting() },
 	})
 }

@@ -35,6 +35,7 @@ func (s suiteStores) txStock(tb testing.TB, hook inventorytest.Hook) inventoryte
 func TestSQLiteKeepsTheContractOfStock(t *testing.T) {
 	t.Parallel() // it mostly waits
 	stores, features := stockSuite(t, sqlite.Shipped())
+	features.SchedulesMin = 1500
 	inventorytest.Run(t, stores.stock, features)
 }
 

@@ -1,5 +1,7 @@
 package postgres
 
+// A double has the microseconds of a time until the year 2255, and reads faster than a numeric.
+
 // reserveOneSQL is the common case of one caller: a new id, one SKU that is not split, and enough of it. It is
 // decided and committed by one statement. When any of its conditions fails it writes nothing and returns
 // nothing, and the Batch decides.
@@ -21,7 +23,7 @@ with took as (
     returning s.freed_to
 ),
 at as materialized (
-    select c.now, greatest(((extract(epoch from c.now) * 1000000)::bigint + $4::bigint + 999999) / 1000000, c.freed_to + 1) as second
+    select c.now, greatest(((date_part('epoch', c.now) * 1000000)::bigint + $4::bigint + 999999) / 1000000, c.freed_to + 1) as second
     from (select clock_timestamp() as now, t.freed_to from took t offset 0) c
 ),
 held as (
@@ -54,7 +56,7 @@ with took as (
     returning s.freed_to
 ),
 at as materialized (
-    select c.now, (extract(epoch from c.now) * 1000000)::bigint + 999999 as micros, c.freed_to + 1 as least
+    select c.now, (date_part('epoch', c.now) * 1000000)::bigint + 999999 as micros, c.freed_to + 1 as least
     from (select clock_timestamp() as now, t.freed_to from took t offset 0) c
 ),
 held as (
@@ -99,7 +101,7 @@ for update
 // time to live in microseconds.
 const reserveAllSQL = `
 with at as materialized (
-    select c.now, (extract(epoch from c.now) * 1000000)::bigint as micros
+    select c.now, (date_part('epoch', c.now) * 1000000)::bigint as micros
     from (select clock_timestamp() as now offset 0) c
 ),
 known as materialized (

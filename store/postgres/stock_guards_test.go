@@ -25,20 +25,20 @@ type stockGuard struct {
 
 // shop is a store under test, and a whole one on the same database, with SKUs of its own: a and b.
 type shop struct {
-	t     *testing.T
-	b     bundle
-	ctx   context.Context
-	store *postgres.Store[pgx.Tx]
-	stock postgres.Stock[pgx.Tx]
-	whole postgres.Stock[pgx.Tx]
-	a, c  string
+	t       *testing.T
+	b       bundle
+	ctx     context.Context
+	store   *postgres.Store[pgx.Tx]
+	stock   postgres.Stock[pgx.Tx]
+	whole   postgres.Stock[pgx.Tx]
+	a, c, n string
 }
 
 // stocked supplies a and c, and a neighbour that nobody touches.
 func (s *shop) stocked(units int64, buckets int) error {
 	salt := rand.Text()
-	s.a, s.c = salt+"-a", salt+"-c"
-	items := inventory.Items{s.a: units, s.c: units, salt + "-neighbour": units}
+	s.a, s.c, s.n = salt+"-a", salt+"-c", salt+"-neighbour"
+	items := inventory.Items{s.a: units, s.c: units, s.n: units}
 	return s.whole.Supply(s.ctx, inventory.Delivery{ID: rand.Text(), Items: items, Buckets: buckets})
 }
 
@@ -82,9 +82,10 @@ func plainSale(s *shop) error {
 		return err
 	}
 	one := []inventory.Ask{reserve(rand.Text(), of(s.a, 2))}
-	many := []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.c, 1)), reserve(rand.Text(), of(s.a, 1))}
+	many := []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.a, 1))}
+	all := []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.c, 1)), reserve(rand.Text(), of(s.a, 1))}
 	several := []inventory.Ask{reserve(rand.Text(), inventory.Items{s.a: 1, s.c: 1})}
-	for _, asks := range [][]inventory.Ask{one, many, several} {
+	for _, asks := range [][]inventory.Ask{one, many, all, several} {
 		if err := s.asks(asks, nil, nil, nil); err != nil {
 			return err
 		}
@@ -145,6 +146,9 @@ func freedLater(s *shop) error {
 	if err := s.asks([]inventory.Ask{reserve(rand.Text(), of(s.c, 1)), reserve(rand.Text(), of(s.c, 1))}, nil, nil); err != nil {
 		return err
 	}
+	if err := s.asks([]inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.c, 1))}, nil, nil); err != nil {
+		return err
+	}
 	return s.balanced()
 }
 
@@ -173,10 +177,10 @@ func atHome(s *shop) error {
 	return errors.Join(err, s.balanced())
 }
 
-// stockBehind has asks wait for a transaction that takes the last unit, and then commits.
-func stockBehind(asks func(s *shop) []inventory.Ask, wants ...error) func(*shop) error {
+// stockBehind has asks wait for a transaction that takes one of the units, and then commits.
+func stockBehind(units int64, asks func(s *shop) []inventory.Ask, wants ...error) func(*shop) error {
 	return func(s *shop) error {
-		if err := s.stocked(1, 0); err != nil {
+		if err := s.stocked(units, 0); err != nil {
 			return err
 		}
 		sent, hold := asks(s), rand.Text()
@@ -199,19 +203,19 @@ func stockBehind(asks func(s *shop) []inventory.Ask, wants ...error) func(*shop)
 }
 
 // idTaken has an ask wait for a transaction that has its id, for another SKU.
-func idTaken(together bool) func(*shop) error {
+func idTaken(also ...string) func(*shop) error {
 	return func(s *shop) error {
 		if err := s.stocked(10, 0); err != nil {
 			return err
 		}
 		id := rand.Text()
 		asks, want := []inventory.Ask{reserve(id, of(s.a, 1))}, []error{inventory.ErrMismatch}
-		if together {
-			asks, want = append(asks, reserve(rand.Text(), of(s.a, 1))), append(want, nil)
+		for _, sku := range also {
+			asks, want = append(asks, reserve(rand.Text(), of(map[string]string{"a": s.a, "c": s.c}[sku], 1))), append(want, nil)
 		}
 		var got func() (struct{}, error)
 		err := s.b.Txns().Transact(s.ctx, txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
-			if a, err := s.whole.ReserveTx(ctx, tx, reserve(id, of(s.c, 1))); err != nil || a.Err != nil {
+			if a, err := s.whole.ReserveTx(ctx, tx, reserve(id, of(s.n, 1))); err != nil || a.Err != nil {
 				return errors.Join(err, a.Err)
 			}
 			got = later(func() (struct{}, error) { return struct{}{}, s.asks(asks, want...) })
@@ -317,11 +321,14 @@ func removedMeanwhile(s *shop) error {
 }
 
 func stockGuards() []stockGuard {
-	const one, oneTx, all, several = "reserve.one", "reservetx.one", "reserve.all", "reserve.several"
+	const one, oneTx, many, all, several = "reserve.one", "reservetx.one", "reserve.many", "reserve.all", "reserve.several"
 	yes := "and (select yes from fits)"
 	firstYes, heldYes, dueYes := "s.bucket = 0\n      "+yes, "from new n\n    where (select yes from fits)", "from wanted w\n    where (select yes from fits)"
 	two := func(s *shop) []inventory.Ask {
 		return []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.c, 1))}
+	}
+	pair := func(s *shop) []inventory.Ask {
+		return []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.a, 1))}
 	}
 	single := func(s *shop) []inventory.Ask { return []inventory.Ask{reserve(rand.Text(), of(s.a, 1))} }
 	guards := []stockGuard{
@@ -329,10 +336,15 @@ func stockGuards() []stockGuard {
 		{"one of what is not split", []change{{one, "and s.buckets = 1", ""}}, atHome},
 		{"one of what there is enough of", []change{{one, "and s.available >= $3::bigint", ""}}, lastUnit},
 		{"one that outlasts what was freed", []change{{one, ", c.freed_to + 1)", ", 0)"}}, freedLater},
-		{"one whose id is new", []change{{one, "    from at\n),\ndue as (", "    from at\n    on conflict do nothing\n),\ndue as ("}}, idTaken(false)},
-		{"one adds to what expires", []change{{one, "e.units + excluded.units", "excluded.units"}}, func(s *shop) error {
-			return errors.Join(plainSale(s), plainAgain(s))
-		}},
+		{"one whose id is new", []change{{one, "    from at\n),\ndue as (", "    from at\n    on conflict do nothing\n),\ndue as ("}}, idTaken()},
+		{"one adds to what expires", []change{{one, "e.units + excluded.units", "excluded.units"}}, adds(1)},
+		{"many of their SKU", []change{{many, "s.sku = $4::text", "s.sku = (select max(sku) from fifty.stock)"}}, plainSale},
+		{"many of what is not split", []change{{many, "and s.buckets = 1", ""}}, atHome},
+		{"many of what there is enough of", []change{{many, "and s.available >= $5::bigint", ""}}, lastUnit},
+		{"many that outlast what was freed", []change{{many, "c.freed_to + 1 as least", "0 as least"}}, freedLater},
+		{"many whose ids are new", []change{{many, "as a (id, quantity, ttl)\n", "as a (id, quantity, ttl)\n    on conflict do nothing\n"}}, idTaken("a")},
+		{"many add to what expires", []change{{many, "e.units + excluded.units", "excluded.units"}}, adds(2)},
+		{"many behind the lock", []change{{many, "and s.available >= $5::bigint", "and (select available from fifty.stock where sku = $4::text) >= $5::bigint"}}, stockBehind(2, pair, nil, inventory.ErrSoldOut)},
 		{"all of their SKUs", []change{{all, "from total t\n    where s.sku = t.sku and s.bucket = 0", "from total t\n    where s.bucket = 0"}}, plainSale},
 		{"all of what is not split", []change{{all, "and s.buckets = 1", ""}}, atHome},
 		{"all of what there is enough of", []change{{all, "and s.available >= t.units", ""}}, lastUnit},
@@ -345,11 +357,11 @@ func stockGuards() []stockGuard {
 		{"several of the order's lines", []change{{several, "on l.number = a.number", "on true"}}, func(s *shop) error {
 			return errors.Join(plainSale(s), severalSale(s))
 		}},
-		{"all whose id is new", []change{{all, "    order by n.number\n", "    order by n.number\n    on conflict do nothing\n"}}, idTaken(true)},
-		{"all behind the lock", []change{{"reserve.lock", "for update", ""}}, stockBehind(two, inventory.ErrSoldOut, nil)},
-		{"one behind the lock", []change{{one, "and s.available >= $3::bigint", "and (select available from fifty.stock where sku = $2::text) >= $3::bigint"}}, stockBehind(single, inventory.ErrSoldOut)},
+		{"all whose id is new", []change{{all, "    order by n.number\n", "    order by n.number\n    on conflict do nothing\n"}}, idTaken("c")},
+		{"all behind the lock", []change{{"reserve.lock", "for update", ""}}, stockBehind(1, two, inventory.ErrSoldOut, nil)},
+		{"one behind the lock", []change{{one, "and s.available >= $3::bigint", "and (select available from fifty.stock where sku = $2::text) >= $3::bigint"}}, stockBehind(1, single, inventory.ErrSoldOut)},
 
-		{"a Batch behind the lock", []change{{"stock.lock", "for update of s", ""}}, stockBehind(func(s *shop) []inventory.Ask {
+		{"a Batch behind the lock", []change{{"stock.lock", "for update of s", ""}}, stockBehind(1, func(s *shop) []inventory.Ask {
 			// Remembered as short, so that a Batch decides.
 			_, _ = s.stock.Reserve(s.ctx, []inventory.Ask{reserve(rand.Text(), of(s.a, 100))})
 			return single(s)
@@ -377,14 +389,31 @@ func stockGuards() []stockGuard {
 	return append(guards, stockSweepGuards()...)
 }
 
-// plainAgain reserves two more that expire in one second.
-func plainAgain(s *shop) error {
-	for range 4 { // of which two, at least, share a second or its neighbour
-		if err := s.asks([]inventory.Ask{reserve(rand.Text(), of(s.a, 1))}, nil); err != nil {
+// adds reserves n units in a second in which others expire as well: in each that it can be.
+func adds(n int) func(*shop) error {
+	return func(s *shop) error {
+		if err := s.stocked(10, 0); err != nil {
 			return err
 		}
+		const seconds = 300
+		if err := s.exec(`insert into fifty.expiring (sku, bucket, second, units)
+			select $1, 0, extract(epoch from now())::bigint + 3600 + i, 1 from generate_series(-1, $2::bigint - 2) i`, s.a, seconds); err != nil {
+			return err
+		}
+		asks, want := make([]inventory.Ask, n), make([]error, n)
+		for i := range asks {
+			asks[i] = reserve(rand.Text(), of(s.a, 1))
+		}
+		if err := s.asks(asks, want...); err != nil {
+			return err
+		}
+		var sum int64
+		err := s.b.pool.QueryRow(s.ctx, `select sum(units)::bigint from fifty.expiring where sku = $1`, s.a).Scan(&sum)
+		if err == nil && sum != seconds+int64(n) {
+			err = fmt.Errorf("%d units expire, want %d", sum, seconds+n)
+		}
+		return err
 	}
-	return s.balanced()
 }
 
 // severalSale reserves orders of several SKUs together.

@@ -12,11 +12,8 @@ import (
 	"github.com/fiftyhosts/fifty/inventory"
 )
 
-// Bounds of one Sweep: its scripts, and how many SKUs and holds each looks at, which sweep.lua knows as chunk.
-const (
-	sweepRoundsMax = 1000
-	pageMax        = 1000
-)
+// sweepRoundsMax bounds the scripts of one Sweep, each of which looks at about 1,000 SKUs and holds.
+const sweepRoundsMax = 1000
 
 // Availability reads the levels; see inventory.Store. More than 1,000 SKUs are read in several scripts.
 func (s Stock) Availability(ctx context.Context, skus []string) ([]inventory.Level, error) {
@@ -111,7 +108,7 @@ func (s Stock) Sweep(ctx context.Context, keep time.Duration, limit int) (remove
 		if err != nil {
 			return removed, err
 		}
-		said, err := numbers(reply, 4)
+		said, err := numbers(reply, 5)
 		if err != nil {
 			return removed, err
 		}
@@ -121,7 +118,7 @@ func (s Stock) Sweep(ctx context.Context, keep time.Duration, limit int) (remove
 		removed += int(said[0])
 		looked += said[2]
 		// Each hold gets one look. Those behind one that is too young are younger.
-		moreDue, moreOld := said[1] == 1, removed < limit && said[2] == pageMax && looked < length
+		moreDue, moreOld := said[1] == 1, removed < limit && said[4] == 1 && said[2] > 0 && looked < length
 		if !moreDue && !moreOld {
 			break
 		}

@@ -17,10 +17,10 @@ import (
 // planted are the scripts, each with one condition gone, and a case of the contract that must notice.
 var planted = []struct{ script, old, replacement, by string }{
 	{"reserve", "if loaded[sku].available < items.units[sku] then return sku end", "", "an order of several SKUs is held as a whole or not at all"},
-	{"reserve", "fresh[#fresh + 1] = id\n\treturn 'S'", "books.holds = books.holds\n\treturn 'S'", "a refused id stays refused, also when there is stock again"},
+	{"reserve", "fresh[#fresh + 1] = id\n\treturn 'S' .. texts[id]", "local text = texts[id]\n\ttexts[id] = nil\n\treturn 'S' .. text", "a refused id stays refused, also when there is stock again"},
 	{"reserve", "if record then", "if false then", "an id gets its yes again, with what has become of it, and nothing changes"},
-	{"reserve", "decode(id, record).items == text and 'A' or 'M'", "'A'", "an id with other items is a mismatch and changes nothing"},
-	{"reserve", "if k.refusals >= max then return 'B' end", "", "the refusals of a SKU are bounded, and at the bound none is forgotten"},
+	{"reserve", "decode(id, record).items == kind.text and 'A' or 'M'", "'A'", "an id with other items is a mismatch and changes nothing"},
+	{"reserve", "if k.refusals >= kind.max then return 'B' end", "", "the refusals of a SKU are bounded, and at the bound none is forgotten"},
 	{"settle", "if r.state ~= '1' then return 'T' end\n\tback(r)", "back(r)", "what was confirmed is not released, and what was released is not confirmed"},
 	{"settle", "if r.state == '3' or r.state == '5' then return 'P' end", "", "a release gives units back, once"},
 	{"settle", "if has(r, k.sku) then", "if true then", "an expired hold that was released stays released"},

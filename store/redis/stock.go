@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/inventory"
 )
@@ -30,41 +28,21 @@ var (
 	_ inventory.LedgerStore = Stock{}
 )
 
-// Reserve decides the asks in order, in one script; see inventory.Store.
-func (s Stock) Reserve(ctx context.Context, asks []inventory.Ask) ([]inventory.Answer, error) {
-	return s.decide(ctx, reserveScript, asks)
-}
-
-// Settle decides the asks in order, in one script; see inventory.Store.
-func (s Stock) Settle(ctx context.Context, asks []inventory.Ask) ([]inventory.Answer, error) {
-	return s.decide(ctx, settleScript, asks)
-}
-
-// decide sends the asks to a script, or several one after another when they are too many for one. Behind the
+// inParts sends the asks to a script, or to several one after another when they are too many for one. Behind the
 // first of several an error is unknown, since what came before it is done.
-func (s Stock) decide(ctx context.Context, c *script, asks []inventory.Ask) ([]inventory.Answer, error) {
-	answers := make([]inventory.Answer, 0, len(asks))
-	for len(asks) > 0 {
-		n := fit(asks)
-		args := make([]string, 0, 3*n)
-		for _, a := range asks[:n] {
-			if c == reserveScript {
-				args = append(args, a.ID, itemsText(a.Items), ttlText(a.TTL)+" "+strconv.FormatInt(a.RefusalsMax, 10))
-			} else {
-				args = append(args, actLetter(a.Act), a.ID, detail(a))
-			}
-		}
-		reply, err := s.store.run(ctx, c, args)
-		if err == nil {
-			answers, err = read(c, asks[:n], reply, answers)
-		}
-		if err != nil && len(answers) > 0 {
+func inParts(ctx context.Context, asks []inventory.Ask, act func(context.Context, []inventory.Ask) ([]inventory.Answer, error)) ([]inventory.Answer, error) {
+	n := fit(asks)
+	answers, err := act(ctx, asks[:n])
+	if err != nil || n == len(asks) {
+		return answers, err
+	}
+	for len(answers) < len(asks) {
+		rest := asks[len(answers):]
+		more, err := act(ctx, rest[:fit(rest)])
+		if err != nil {
 			return nil, unknown(err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		asks = asks[n:]
+		answers = append(answers, more...)
 	}
 	return answers, nil
 }
@@ -78,6 +56,41 @@ func fit(asks []inventory.Ask) int {
 		}
 	}
 	return len(asks)
+}
+
+// Settle decides the asks in order, in one script; see inventory.Store.
+func (s Stock) Settle(ctx context.Context, asks []inventory.Ask) ([]inventory.Answer, error) {
+	return inParts(ctx, asks, s.settle)
+}
+
+func (s Stock) settle(ctx context.Context, asks []inventory.Ask) ([]inventory.Answer, error) {
+	args := make([]string, 0, 3*len(asks))
+	for _, a := range asks {
+		args = append(args, actLetter(a.Act), a.ID, detail(a))
+	}
+	reply, err := s.store.run(ctx, settleScript, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(reply) != len(asks)+1 {
+		return nil, garbled(settleScript.name, fmt.Sprintf("%d answers to %d asks", len(reply)-1, len(asks)))
+	}
+	clock, err := reply[0].ToString()
+	now, ok := parseClock(clock)
+	if err != nil || !ok {
+		return nil, garbled(settleScript.name, clock)
+	}
+	answers := make([]inventory.Answer, len(asks))
+	for i, a := range asks {
+		text, err := reply[i+1].ToString()
+		if err != nil || text == "" {
+			return nil, garbled(settleScript.name, text)
+		}
+		if answers[i], ok = readSettle(a, now, text[0], text[1:]); !ok {
+			return nil, garbled(settleScript.name, text)
+		}
+	}
+	return answers, nil
 }
 
 func actLetter(a inventory.Act) string {
@@ -99,62 +112,6 @@ func detail(a inventory.Ask) string {
 		return itemsText(a.Items)
 	default:
 		return ""
-	}
-}
-
-// read turns a script's answers into those of the asks.
-func read(c *script, asks []inventory.Ask, reply []rueidis.RedisMessage, answers []inventory.Answer) ([]inventory.Answer, error) {
-	if len(reply) != len(asks)+1 {
-		return nil, garbled(c.name, fmt.Sprintf("%d answers to %d asks", len(reply)-1, len(asks)))
-	}
-	first, err := reply[0].ToString()
-	now, ok := parseClock(first)
-	if err != nil || !ok {
-		return nil, garbled(c.name, first)
-	}
-	for i, a := range asks {
-		text, err := reply[i+1].ToString()
-		if err != nil || text == "" {
-			return nil, garbled(c.name, text)
-		}
-		var answer inventory.Answer
-		if a.Act == inventory.Reserve {
-			answer, ok = readReserve(a, now, text[0], text[1:])
-		} else {
-			answer, ok = readSettle(a, now, text[0], text[1:])
-		}
-		if !ok {
-			return nil, garbled(c.name, text)
-		}
-		answers = append(answers, answer)
-	}
-	return answers, nil
-}
-
-func readReserve(a inventory.Ask, now time.Time, code byte, text string) (inventory.Answer, bool) {
-	switch code {
-	case 'R':
-		expires, err := strconv.ParseInt(text, 10, 64)
-		h := inventory.Hold{ID: a.ID, Items: a.Items, State: inventory.Held, ExpiresIn: time.Unix(expires, 0).Sub(now)}
-		return inventory.Answer{Hold: h}, err == nil
-	case 'U':
-		return inventory.Answer{Err: &inventory.UnknownSKUError{SKU: text}}, true
-	case 'B':
-		return inventory.Answer{Err: inventory.ErrBusy}, true
-	}
-	r, ok := parseRecord(a.ID, text)
-	if !ok {
-		return inventory.Answer{}, false
-	}
-	h := r.Hold(now)
-	h.Replayed = code != 'S'
-	switch {
-	case code == 'M':
-		return inventory.Answer{Hold: h, Err: &inventory.MismatchError{ID: a.ID, First: r.Items}}, true
-	case code == 'S' || code == 'A' && r.State == inventory.Refused:
-		return inventory.Answer{Hold: h, Err: &inventory.SoldOutError{SoldOut: r.Short, Replayed: h.Replayed}}, true
-	default:
-		return inventory.Answer{Hold: h}, code == 'A'
 	}
 }
 

@@ -2,7 +2,7 @@
 -- Nothing is written. It returns whether there were too many, and the faults: SKU, bucket, sum, level, records.
 local max, most = tonumber(ARGV[1]), tonumber(ARGV[2])
 if call('HLEN', holds) + call('HLEN', deliveries) + call('HLEN', stock) > max then return { 1 } end
-local faults, sums, skus, value = { 0 }, {}, {}, '1 0 0'
+local faults, sums, skus, value = { 0 }, {}, {}, '1 0 0 0'
 local function sum(sku)
 	if not sums[sku] then
 		sums[sku] = { held = 0, sold = 0, delivered = 0, expiring = 0 }
@@ -55,9 +55,9 @@ local function differ(sku, bucket, what, level, entries)
 		faults[#faults + 1] = concat({ sku, bucket, what, format('%d', level), format('%d', entries) }, '\0')
 	end
 end
-local _, h, d = match(value, '^(%d+) (%d+) (%d+)$')
+local _, h, o, d = match(value, '^(%d+) (%d+) (%d+) (%d+)$')
 differ('', -1, 'holds', tonumber(h), call('HLEN', holds))
-differ('', -1, 'order', tonumber(h), call('LLEN', order))
+differ('', -1, 'order', tonumber(o), call('LLEN', order))
 differ('', -1, 'deliveries', tonumber(d), call('HLEN', deliveries))
 differ('', -1, 'delivered', tonumber(d), call('LLEN', delivered))
 table.sort(skus)

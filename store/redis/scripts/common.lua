@@ -4,7 +4,7 @@
 --
 --   stock       hash: SKU -> levels; SKU NUL second -> units that expire then; '' -> how many records there are
 --   holds       hash: id -> record
---   order       list: each id once, about as they came; what a sweep goes by
+--   order       list: ids, joined by NUL, each id once and about as they came; what a sweep goes by
 --   seconds     sorted set, all scores 0: the fields SKU NUL second of stock, in order
 --   ends        sorted set: SKU by the first second in which units of it may expire
 --   deliveries  hash: id -> delivery; delivered is a list of the ids, as they came
@@ -36,17 +36,17 @@ local function fetch(key, fields)
 	return all
 end
 
--- books are how many holds and deliveries there must be. They tell that a key was evicted or deleted: without
--- its holds, a stock would sell what was sold.
+-- books are how many holds, entries of order and deliveries there must be. They tell that a key was evicted or
+-- deleted: without its holds, a stock would sell what was sold.
 local books, counted
 local function open()
 	if books then return end
-	local value = call('HGET', stock, '') or '1 0 0'
-	local version, h, d = match(value, '^(%d+) (%d+) (%d+)$')
+	local value = call('HGET', stock, '') or '1 0 0 0'
+	local version, h, o, d = match(value, '^(%d+) (%d+) (%d+) (%d+)$')
 	if version ~= '1' then broken('these keys were written by another version: ' .. value) end
-	books = { holds = tonumber(h), deliveries = tonumber(d) }
+	books = { holds = tonumber(h), order = tonumber(o), deliveries = tonumber(d) }
 	counted = value
-	if call('HLEN', holds) ~= books.holds or call('LLEN', order) ~= books.holds then broken('holds are missing') end
+	if call('HLEN', holds) ~= books.holds or call('LLEN', order) ~= books.order then broken('holds are missing') end
 end
 
 -- Items are SKU NUL quantity, joined by NUL, in order. All that have the same text are the same order.
@@ -71,7 +71,6 @@ end
 -- Levels, as they will be written. loaded[sku] is false for an unknown SKU.
 local loaded, touched = {}, {}
 local gone = {}  -- fields of units that were freed
-local moves = {} -- by field: units to add to what expires
 local pattern = '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+)$'
 
 local function levels(value)
@@ -81,7 +80,7 @@ local function levels(value)
 	return {
 		supply = tonumber(supply), available = tonumber(available), held = tonumber(held), sold = tonumber(sold),
 		freed = tonumber(freed), refusals = tonumber(refusals), first = first, wasfirst = first,
-		folded = tonumber(folded), soldfolded = tonumber(soldfolded)
+		folded = tonumber(folded), soldfolded = tonumber(soldfolded), moves = {}
 	}
 end
 
@@ -144,16 +143,15 @@ end
 
 -- move adds units to what expires of a SKU in a second, or takes them away.
 local function move(k, second, units)
-	local field = k.sku .. '\0' .. format('%012d', second)
-	moves[field] = (moves[field] or 0) + units
+	k.moves[second] = (k.moves[second] or 0) + units
 	if units > 0 and (k.first == 0 or second < k.first) then k.first = second end
 	touch(k)
 end
 
 -- expiry is the second in which a hold expires: after its time, rounded up, and after all that was freed
--- already, should the clock have gone backwards.
-local function expiry(items, ttl)
-	local second = now + ttl.seconds + math.ceil((micros + ttl.micros) / 1000000)
+-- already, should the clock have gone backwards. The SKUs are loaded.
+local function expiry(items, ttlseconds, ttlmicros)
+	local second = now + ttlseconds + math.ceil((micros + ttlmicros) / 1000000)
 	for i = 1, #items.skus do
 		local freed = loaded[items.skus[i]].freed
 		if second <= freed then second = freed + 1 end
@@ -210,8 +208,15 @@ end
 -- the types of the keys are known, but for those of the sorted sets, which therefore come first; an entry of
 -- them without units is passed over.
 local function commit()
-	local fields = {}
-	for field in pairs(moves) do fields[#fields + 1] = field end
+	local fields, changes = {}, {}
+	for i = 1, #touched do
+		for second, units in pairs(touched[i].moves) do
+			if units ~= 0 then
+				fields[#fields + 1] = touched[i].sku .. '\0' .. format('%012d', second)
+				changes[#fields] = units
+			end
+		end
+	end
 	local units = fetch(stock, fields)
 	local put, index, firsts, lasts, records = {}, {}, {}, {}, {}
 	local function set(field, value)
@@ -221,7 +226,7 @@ local function commit()
 	for i = 1, #fields do
 		local field = fields[i]
 		local was = tonumber(units[i]) or 0
-		local is = was + moves[field]
+		local is = was + changes[i]
 		if is < 0 then broken('units expire that nobody holds: ' .. field) end
 		if is == 0 then gone[#gone + 1] = field else set(field, format('%d', is)) end
 		if was == 0 then
@@ -244,7 +249,8 @@ local function commit()
 		end
 	end
 	if books then
-		local value = format('1 %d %d', books.holds + #fresh, books.deliveries)
+		if #fresh > 0 then books.order = books.order + 1 end
+		local value = format('1 %d %d %d', books.holds + #fresh, books.order, books.deliveries)
 		if value ~= counted then set('', value) end
 	end
 	for i = 1, #fresh do
@@ -259,7 +265,7 @@ local function commit()
 	send('ZADD', ends, firsts)
 	send('HSET', stock, put)
 	send('HSET', holds, records)
-	send('RPUSH', order, fresh)
+	if #fresh > 0 then call('RPUSH', order, concat(fresh, '\0')) end
 	send('HDEL', stock, gone)
 	send('ZREM', seconds, gone)
 	send('ZREM', ends, lasts)

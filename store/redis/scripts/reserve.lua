@@ -1,18 +1,38 @@
--- Reserve decides asks in order: ARGV is id, items and options of each. Options are "seconds micros refusals":
--- the time to live, and how many refusals of a SKU are remembered.
+-- Reserve decides asks in order. Most are alike, so ARGV is: the number of kinds; of each kind its items and
+-- "seconds micros refusals", the time to live and how many refusals of a SKU are remembered; the kind of each
+-- ask, in a row, or nothing if there is only one kind; and the ids. It returns the clock; the expiry of each
+-- kind's holds, in a row; and of each ask that did not simply get one, its number and its answer.
 open()
-local count, ids, skus, options = #ARGV / 3, {}, {}, {}
-for i = 1, count do
-	ids[i] = ARGV[3 * i - 2]
-	local text = ARGV[3 * i - 1]
-	if not known[text] then
-		local items = parse(text)
-		for j = 1, #items.skus do skus[#skus + 1] = items.skus[j] end
+local kinds, skus = {}, {}
+for i = 1, tonumber(ARGV[1]) do
+	local text = ARGV[2 * i]
+	local s, u, max = match(ARGV[2 * i + 1], '^(%d+) (%d+) (%d+)$')
+	local items = parse(text)
+	kinds[i] = { text = text, items = items, seconds = tonumber(s), micros = tonumber(u), max = tonumber(max) }
+	for j = 1, #items.skus do skus[#skus + 1] = items.skus[j] end
+end
+local numbers = {}
+for number in string.gmatch(ARGV[2 * #kinds + 2], '%d+') do numbers[#numbers + 1] = tonumber(number) end
+local ids = { unpack(ARGV, 2 * #kinds + 3) }
+local found = fetch(holds, ids)
+for i = 1, #ids do texts[ids[i]] = found[i] end
+load(skus)
+
+local function unknown(items)
+	for i = 1, #items.skus do
+		if not loaded[items.skus[i]] then return items.skus[i] end
 	end
 end
-local found = fetch(holds, ids)
-for i = 1, count do texts[ids[i]] = found[i] end
-load(skus)
+
+local expiries = {}
+for i = 1, #kinds do
+	local kind = kinds[i]
+	kind.unknown = unknown(kind.items)
+	local second = kind.unknown and 0 or expiry(kind.items, kind.seconds, kind.micros)
+	expiries[i] = format('%d', second)
+	kind.second = second
+	kind.record = concat({ '1 ', expiries[i], ' ', stamp, '\0', kind.text })
+end
 
 -- short is the first SKU of which there is not enough.
 local function short(items)
@@ -22,68 +42,49 @@ local function short(items)
 	end
 end
 
-local function unknown(items)
-	for i = 1, #items.skus do
-		if not loaded[items.skus[i]] then return items.skus[i] end
-	end
-end
-
-local function option(text)
-	local s, u, max = match(text, '^(%d+) (%d+) (%d+)$')
-	options[text] = { seconds = tonumber(s), micros = tonumber(u), max = tonumber(max) }
-	return options[text]
-end
-
 -- refuse records that there was not enough, unless too many refusals are remembered: an old one is never
 -- forgotten early, for that would make a retry a sale.
-local function refuse(id, text, items, sku, max)
+local function refuse(id, kind, sku)
 	local k = loaded[sku]
-	if k.refusals >= max then return 'B' end
+	if k.refusals >= kind.max then return 'B' end
 	touch(k).refusals = k.refusals + 1
-	local what = concat({ sku, format('%d', items.units[sku]), format('%d', k.available) }, '\0')
-	texts[id] = encode({ state = '4', expires = 0, reserved = stamp, items = text, sold = '', short = what, log = '' })
+	local what = concat({ sku, format('%d', kind.items.units[sku]), format('%d', k.available) }, '\0')
+	texts[id] = encode({ state = '4', expires = 0, reserved = stamp, items = kind.text, sold = '', short = what, log = '' })
 	fresh[#fresh + 1] = id
 	return 'S' .. texts[id]
 end
 
-local answers = { clock[1] .. ' ' .. clock[2] }
-local lasttext, lastsecond, lastrecord, lastanswer -- of a hot SKU, all are the same
-for i = 1, count do
-	local id, text, opts = ids[i], ARGV[3 * i - 1], options[ARGV[3 * i]] or option(ARGV[3 * i])
-	local items, record = parse(text), texts[id]
-	local answer
-	if record then -- as it was answered first
-		answer = (decode(id, record).items == text and 'A' or 'M') .. record
-	else
-		local sku = unknown(items)
-		if sku then
-			answer = 'U' .. sku
-		else
-			sku = short(items)
-			if sku then
-				answer = refuse(id, text, items, sku, opts.max)
-			else
-				local second = expiry(items, opts)
-				for j = 1, #items.skus do
-					local k = loaded[items.skus[j]]
-					local units = items.units[k.sku]
-					k.available = k.available - units
-					k.held = k.held + units
-					move(k, second, units)
-				end
-				if text ~= lasttext or second ~= lastsecond then
-					lasttext, lastsecond = text, second
-					lastanswer = format('%d', second)
-					lastrecord = concat({ '1 ', lastanswer, ' ', stamp, '\0', text })
-					lastanswer = 'R' .. lastanswer
-				end
-				texts[id] = lastrecord
-				fresh[#fresh + 1] = id
-				answer = lastanswer
-			end
-		end
+local function take(id, kind)
+	local items = kind.items
+	for i = 1, #items.skus do
+		local k = loaded[items.skus[i]]
+		local units = items.units[k.sku]
+		k.available = k.available - units
+		k.held = k.held + units
+		move(k, kind.second, units)
 	end
-	answers[i + 1] = answer
+	texts[id] = kind.record
+	fresh[#fresh + 1] = id
+end
+
+local function decide(id, kind)
+	local record = texts[id]
+	if record then -- as it was answered first
+		return (decode(id, record).items == kind.text and 'A' or 'M') .. record
+	end
+	if kind.unknown then return 'U' .. kind.unknown end
+	local sku = short(kind.items)
+	if sku then return refuse(id, kind, sku) end
+	take(id, kind)
+end
+
+local answers = { clock[1] .. ' ' .. clock[2], concat(expiries, ' ') }
+for i = 1, #ids do
+	local answer = decide(ids[i], kinds[numbers[i] or 1])
+	if answer then
+		answers[#answers + 1] = i
+		answers[#answers + 1] = answer
+	end
 end
 commit()
 return answers

@@ -99,7 +99,7 @@ local function extend(r, text)
 		if r.expires <= now or not has(r, items.skus[i]) then return 'X' end
 	end
 	local s, u = match(text, '^(%d+) (%d+)$')
-	local second = expiry(items, { seconds = tonumber(s), micros = tonumber(u) })
+	local second = expiry(items, tonumber(s), tonumber(u))
 	if second > r.expires then
 		for i = 1, #items.skus do
 			local k = loaded[items.skus[i]]

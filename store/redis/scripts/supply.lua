@@ -24,7 +24,7 @@ for i = 1, #items.skus do
 	if not loaded[sku] then
 		loaded[sku] = {
 			sku = sku, supply = 0, available = 0, held = 0, sold = 0, freed = 0, refusals = 0, first = 0, wasfirst = 0,
-			folded = 0, soldfolded = 0
+			folded = 0, soldfolded = 0, moves = {}
 		}
 	end
 	local k = touch(loaded[sku])

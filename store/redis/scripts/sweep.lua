@@ -1,6 +1,7 @@
 -- Sweep frees what has expired of up to so many SKUs, and removes records that were settled, refused or
 -- delivered longer than keep ago: ARGV is how many at most, and keep in microseconds. It returns how many it
--- removed, whether there is more to free, how many holds it looked at, and how many there were.
+-- removed, whether there is more to free, how many holds it looked at, how many there were, and whether there may
+-- be more that are old.
 open()
 local limit, before = tonumber(ARGV[1]), tonumber(stamp) - tonumber(ARGV[2])
 if call('HLEN', deliveries) ~= books.deliveries or call('LLEN', delivered) ~= books.deliveries then
@@ -22,8 +23,15 @@ local function old(r)
 	return true
 end
 
-local length = books.holds
-local ids = limit > 0 and call('LRANGE', order, 0, chunk - 1) or {}
+-- The oldest entries of the list, until there are enough ids.
+local length, entries, ids, lasts = books.holds, 0, {}, {}
+while limit > 0 and #ids < chunk do
+	local entry = call('LINDEX', order, entries)
+	if not entry then break end
+	entries = entries + 1
+	for id in string.gmatch(entry, '%Z+') do ids[#ids + 1] = id end
+	lasts[entries] = #ids
+end
 local found = fetch(holds, ids)
 local skus, looks, removed, later = {}, {}, {}, {}
 for i = 1, #ids do
@@ -73,12 +81,18 @@ if #removed < limit then
 		end
 	end
 end
+-- Entries that were looked at go; the rest of one that was looked at in part comes back to the front.
+local used, rest = 0, {}
+while used < entries and (used == 0 and 0 or lasts[used]) < looked do used = used + 1 end
+for i = looked + 1, used > 0 and lasts[used] or 0 do rest[#rest + 1] = ids[i] end
 books.holds = books.holds - #removed
+books.order = books.order - used + (#rest > 0 and 1 or 0) + (#later > 0 and 1 or 0)
 books.deliveries = books.deliveries - #paid
 commit()
-if looked > 0 then call('LTRIM', order, looked, -1) end
-send('RPUSH', order, later)
+if used > 0 then call('LTRIM', order, used, -1) end
+if #rest > 0 then call('LPUSH', order, concat(rest, '\0')) end
+if #later > 0 then call('RPUSH', order, concat(later, '\0')) end
 send('HDEL', holds, removed)
 if #paid > 0 then call('LTRIM', delivered, #paid, -1) end
 send('HDEL', deliveries, paid)
-return { #removed + #paid, #due == chunk and 1 or 0, looked, length }
+return { #removed + #paid, #due == chunk and 1 or 0, looked, length, #ids >= chunk and 1 or 0 }

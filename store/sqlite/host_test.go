@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/store/sqlite"
 )
@@ -31,7 +33,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // raceKeys is how many keys two processes fight for.

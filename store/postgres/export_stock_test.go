@@ -25,7 +25,7 @@ func (s *Store[Tx]) SetStockLockMax(d time.Duration) { s.stock.lockMax = d }
 // all is what a test can change.
 func (sql *StockStatements) all() []*statement {
 	return []*statement{
-		&sql.lock, &sql.levels, &sql.holds, &sql.reserveOne, &sql.reserveOneTx, &sql.reserveMany, &sql.reserveLock, &sql.reserveAll, &sql.reserveSeveral,
+		&sql.lock, &sql.levels, &sql.holds, &sql.reserveOne, &sql.reserveOneTx, &sql.reserveMany, &sql.reserveNone, &sql.reserveLock, &sql.reserveAll, &sql.reserveSeveral,
 		&sql.insertHolds, &sql.updateHolds, &sql.insertBuckets, &sql.updateBuckets, &sql.freed, &sql.fewer, &sql.more,
 		&sql.delivery, &sql.insertDelivery, &sql.availability, &sql.history,
 		&sql.splitBuckets, &sql.splitExpiring, &sql.splitHolds,

@@ -11,6 +11,7 @@ type stockStatements struct {
 	reserveOne, reserveOneTx       statement
 	reserveMany, reserveLock       statement
 	reserveAll, reserveSeveral     statement
+	reserveNone                    statement
 	insertHolds, updateHolds       statement
 	insertBuckets, updateBuckets   statement
 	freed, fewer, more             statement
@@ -43,6 +44,7 @@ func stockStatementsFor(schema string) *stockStatements {
 		reserveOneTx:   sql("reservetx.one", reserveOneSQL, "{lock_timeout}", ""),
 		reserveMany:    sql("reserve.many", reserveManySQL),
 		reserveLock:    sql("reserve.lock", reserveLockSQL),
+		reserveNone:    sql("reserve.none", reserveNoneSQL),
 		reserveAll:     sql("reserve.all", reserveAllSQL, "{line}", "a.sku, a.quantity", "{lines}", ""),
 		reserveSeveral: sql("reserve.several", reserveAllSQL, "{line}", "l.sku, l.quantity", "{lines}", reserveLinesSQL),
 

@@ -90,6 +90,40 @@ order by s.sku, s.bucket
 for update
 `
 
+// reserveNoneSQL refuses orders of one SKU that is not split, when not even the smallest of them can be had, behind
+// the lock of reserveLockSQL, which comes before it in one message. When there is any doubt it writes nothing
+// and returns nothing, and the Batch decides.
+//
+// Linearization point: the commit that follows. What is available, what has expired and what time it is are read
+// behind the lock (H12), so the refusal, which stays, is true at that moment. An id that is known, or a count of
+// refusals that would pass its bound, is a doubt.
+//
+// $1 and $2 are ids, in order, and quantities; $4 is the smallest quantity, $5 how many refusals may be counted.
+const reserveNoneSQL = `
+with at as materialized (select clock_timestamp() as now),
+none as (
+    update {schema}.stock s
+    set refusals = s.refusals + cardinality($1::text[])
+    from at
+    where s.sku = $3::text and s.bucket = 0
+      and s.buckets = 1
+      and s.available < $4::bigint
+      and s.refusals + cardinality($1::text[]) <= $5::bigint
+      and not exists (
+          select from {schema}.expiring e
+          where e.sku = s.sku and e.bucket = 0 and e.second <= {second}
+      )
+      and not exists (select from {schema}.holds h where h.id = any ($1::text[]))
+    returning s.available, at.now
+),
+refused as (
+    insert into {schema}.holds (id, sku, quantity, state, expires, short, reserved)
+    select a.id, $3::text, a.quantity, 4, 0, jsonb_build_array($3::text, a.quantity, n.available), n.now
+    from none n, unnest($1::text[], $2::bigint[]) as a (id, quantity)
+)
+select now, available from none
+`
+
 // reserveAllSQL is the common case of a batch, behind the locks: SKUs that are not split, and enough for all
 // whose id is new. It returns what was known before it, and whether the rest was decided: if not, nothing was
 // written, and the Batch decides.

@@ -157,6 +157,9 @@ func (s Stock[Tx]) round(ctx context.Context, d *deciding) error {
 	}
 	decided.settle(d)
 	s.layout.shorter(decided.short, changes.Buckets)
+	if len(seen.holds) > 0 && d.asks[0].Act == inventory.Reserve {
+		s.layout.knownSeen()
+	}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 // reserveQuickly decides what it can of the open asks in one message. The rest stays open, and is decided by
 // the Batch: it is the Batch's decision in all cases, made in SQL for the simple one.
 func (s Stock[Tx]) reserveQuickly(ctx context.Context, d *deciding) error {
+	if sku, short := s.allShort(d); short {
+		return quickly(s.reserveNone(ctx, d, sku))
+	}
 	quick := s.plain(d)
 	if len(quick) == 0 {
 		return nil
@@ -29,12 +33,56 @@ func (s Stock[Tx]) reserveQuickly(ctx context.Context, d *deciding) error {
 	default:
 		err = s.reserveAll(ctx, d, quick)
 	}
-	switch {
-	case err == nil || isLookAgain(err): // rolled back, and decided by the Batch
+	return quickly(err)
+}
+
+// quickly is the error of a quick statement: none when it was rolled back, since then the Batch decides.
+func quickly(err error) error {
+	if err == nil || isLookAgain(err) {
 		return nil
-	default:
-		return lockTimeout(err)
 	}
+	return lockTimeout(err)
+}
+
+// allShort says of asks about one SKU, whose ids differ, whether it is remembered as one that is not split and
+// has not enough.
+func (s Stock[Tx]) allShort(d *deciding) (sku string, short bool) {
+	sku, one := oneSKU(d, d.open)
+	if !one || s.layout.of(sku) != (hint{short: true}) || s.layout.expectsKnown() {
+		return "", false
+	}
+	ids := make(map[string]bool, len(d.open))
+	for _, i := range d.open {
+		ids[d.asks[i].ID] = true
+	}
+	return sku, len(ids) == len(d.open)
+}
+
+// reserveNone refuses all open asks, which are about one SKU, if there is not enough for any of them. Otherwise
+// they stay open.
+func (s Stock[Tx]) reserveNone(ctx context.Context, d *deciding, sku string) error {
+	sorted := slices.SortedFunc(slices.Values(d.open), func(i, j int) int { return cmp.Compare(d.asks[i].ID, d.asks[j].ID) })
+	ids, quantities := make([]string, len(sorted)), make([]int64, len(sorted))
+	least, bound := int64(math.MaxInt64), int64(math.MaxInt64)
+	for at, i := range sorted {
+		a := d.asks[i]
+		ids[at], quantities[at] = a.ID, a.Items[sku]
+		least, bound = min(least, quantities[at]), min(bound, a.RefusalsMax)
+	}
+	var now time.Time
+	var available int64
+	lock := s.sql.reserveLock.with([]string{sku}, s.lockTimeout())
+	none := s.sql.reserveNone.with(ids, quantities, sku, least, bound).into(&now, &available)
+	if err := s.store.engine.oneTrip(ctx, lock, none); err != nil || none.rows == 0 {
+		return err
+	}
+	for at, i := range sorted {
+		short := inventory.SoldOut{SKU: sku, Wanted: quantities[at], Available: available}
+		r := inventory.Record{ID: ids[at], Items: d.asks[i].Items, State: inventory.Refused, Short: short}
+		d.answers[i] = inventory.Answer{Hold: r.Hold(now), Err: &inventory.SoldOutError{SoldOut: short}}
+	}
+	d.answered(sorted)
+	return nil
 }
 
 // plain are the asks that may be simple, in the order of their ids. They come before the others, so one that

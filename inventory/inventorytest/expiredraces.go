@@ -53,7 +53,7 @@ var expiredRaceCases = []claim{
 	}},
 	{"in every order a late confirm, the next reservation and a sweep sell the units once", func(w *world) {
 		next := w.expiredHolds(1, several)
-		w.race(ofTrio, func() interleave.Case {
+		w.race(ofThree, func() interleave.Case {
 			h, id := next(), w.id()
 			var sold, got asked
 			var swept error
@@ -69,7 +69,7 @@ var expiredRaceCases = []claim{
 	}},
 	{"in every order units of an expired hold are freed once, whoever does it", func(w *world) {
 		next := w.expiredHolds(3, several)
-		w.race(ofTrio, func() interleave.Case {
+		w.race(ofThree, func() interleave.Case {
 			h, id := next(), w.id()
 			var back, got asked
 			var swept error

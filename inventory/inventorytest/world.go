@@ -344,7 +344,6 @@ func (w *world) resplit(sku string, buckets int) {
 var (
 	ofTwo   = suite.Size{Min: 2, All: 100}
 	ofThree = suite.Size{Min: 6, All: 20, Few: 1}
-	ofTrio  = suite.Size{Min: 6, All: 20} // of a hold that has expired
 	ofRipe  = suite.Size{Min: 2, All: 40} // each of its orders needs a hold that has expired
 )
 

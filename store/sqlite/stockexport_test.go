@@ -14,3 +14,6 @@ func (s *stockStatements) named(name string) *statement {
 	}
 	return nil
 }
+
+// Waiting is how many callers wait for their turn at the writer now.
+func (s *Store) Waiting() int { return int(s.turn.waiting.Load()) }

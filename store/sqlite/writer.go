@@ -10,21 +10,26 @@ import (
 
 // turn is the process's queue for the file's writer, first come, first served. SQLite alone would let the
 // waiting callers poll, and the newest could win.
-type turn chan struct{}
+type turn struct {
+	taken   chan struct{}
+	waiting *atomic.Int64 // callers, for tests
+}
 
-func newTurn() turn { return make(turn, 1) }
+func newTurn() turn { return turn{make(chan struct{}, 1), &atomic.Int64{}} }
 
 // take waits for the turn. Go hands a place in a channel to the sender that has waited longest.
 func (t turn) take(ctx context.Context) error {
+	t.waiting.Add(1)
+	defer t.waiting.Add(-1)
 	select {
-	case t <- struct{}{}:
+	case t.taken <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (t turn) free() { <-t }
+func (t turn) free() { <-t.taken }
 
 // holding marks the context of a function that runs within a transaction of a Store.
 type holding struct {

@@ -22,7 +22,13 @@ var byKey = []string{
 // generic is the plan of a statement that a session keeps for all arguments.
 func (b bundle) generic(tb testing.TB, name string) string {
 	tb.Helper()
-	text, args := b.Text(name), 0
+	return b.genericOf(tb, b.Text(name))
+}
+
+// genericOf is that of a statement's text, after some settings.
+func (b bundle) genericOf(tb testing.TB, text string, settings ...string) string {
+	tb.Helper()
+	args := 0
 	for _, number := range regexp.MustCompile(`\$(\d+)`).FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(number[1])
 		if err != nil {
@@ -35,7 +41,7 @@ func (b bundle) generic(tb testing.TB, name string) string {
 		tb.Fatal(err)
 	}
 	defer conn.Close(tb.Context())
-	for _, sql := range []string{"set plan_cache_mode = force_generic_plan", "prepare kept as " + text} {
+	for _, sql := range append(settings, "set plan_cache_mode = force_generic_plan", "prepare kept as "+text) {
 		if _, err := conn.Exec(tb.Context(), sql); err != nil {
 			tb.Fatalf("%s: %v", sql, err)
 		}

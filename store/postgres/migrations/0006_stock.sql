@@ -79,15 +79,16 @@ create index deliveries_at on {schema}.deliveries (at);
 
 comment on column {schema}.deliveries.away is 'taken away, not added';
 
--- The tables never look small: see 0005.
+-- The tables never look small: see 0005. What fills them has short keys that come before all others, so that new
+-- ids still go to the right end of the index, and are compared with nothing long.
 insert into {schema}.stock (supply, available, held, sold, bucket, buckets, sku)
-select 0, 0, 0, 0, 0, 1, repeat('x', 1000) || i from generate_series(1, 128) i;
+select 0, 0, 0, 0, 0, 1, chr(1) || i from generate_series(1, 2000) i;
 delete from {schema}.stock;
 
 insert into {schema}.expiring (second, units, bucket, sku)
-select 0, 1, 0, repeat('x', 2000) || i from generate_series(1, 256) i;
+select 0, 1, 0, chr(1) || i from generate_series(1, 9000) i;
 delete from {schema}.expiring;
 
-insert into {schema}.holds (expires, quantity, reserved, state, sku, id)
-select 0, 1, '-infinity', 3, repeat('x', 2000), repeat('x', 1000) || i from generate_series(1, 256) i;
+insert into {schema}.holds (expires, reserved, state, sku, id)
+select 0, '-infinity', 3, repeat('x', 1800), chr(1) || i from generate_series(1, 512) i;
 delete from {schema}.holds;

@@ -45,7 +45,7 @@ func (s Stock) Availability(ctx context.Context, skus []string) ([]inventory.Lev
 
 // History returns what happened to a hold; see inventory.LedgerStore.
 func (s Stock) History(ctx context.Context, id string) ([]inventory.Entry, error) {
-	reply, err := s.store.run(ctx, historyScript, []string{id})
+	reply, err := s.store.run(ctx, historyScript, []string{holdField + id})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s Stock) History(ctx context.Context, id string) ([]inventory.Entry, error
 }
 
 // Check adds up the books; see inventory.LedgerStore. Redis does nothing else meanwhile; see Config.CheckMax. A
-// fault without a SKU says that records are missing or too many.
+// fault without a SKU says that an index of the records has too few or too many.
 func (s Stock) Check(ctx context.Context) ([]inventory.Fault, error) {
 	reply, err := s.store.run(ctx, checkScript, []string{strconv.Itoa(s.store.checkMax), strconv.Itoa(inventory.FaultsMax)})
 	if err != nil {

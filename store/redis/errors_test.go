@@ -158,7 +158,11 @@ func TestRedisCheckOfTheBooksIsBounded(t *testing.T) {
 	t.Parallel()
 	server := redisserver.New(t, "appendfsync no")
 	store := redis.New(connect(t, server.Addr(), server.Password()), redis.Config{CheckMax: 3})
-	supply(t, store.Stock(), "all", inventory.Items{"tea": 1, "cup": 1})
+	supply(t, store.Stock(), "all", inventory.Items{"tea": 1, "cup": 1}) // two levels and a delivery
+	sound(t, store.Stock())
+	if err := asks(reserveAsk("a", 1))(t.Context(), store.Stock()); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := store.Stock().Check(t.Context()); !errors.Is(err, redis.ErrTooMany) {
 		t.Errorf("got %v", err)
 	}

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func connect(tb testing.TB, addr, password string) rueidis.Client {
 func open(tb testing.TB) *redis.Store {
 	tb.Helper()
 	server := redisserver.Shared(tb)
-	return redis.New(connect(tb, server.Addr(), server.Password()), redis.Config{Prefix: tb.Name()})
+	return redis.New(connect(tb, server.Addr(), server.Password()), redis.Config{Prefix: strings.NewReplacer("{", "(", "}", ")").Replace(tb.Name())})
 }
 
 // on makes a store on a test's own server.

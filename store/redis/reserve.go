@@ -62,7 +62,7 @@ func reserveArgs(asks []inventory.Ask) (args []string, kinds []int) {
 	}
 	args = append(args, string(row))
 	for _, a := range asks {
-		args = append(args, a.ID)
+		args = append(args, holdField+a.ID)
 	}
 	return args, kinds
 }

@@ -66,7 +66,7 @@ func (s Stock) Settle(ctx context.Context, asks []inventory.Ask) ([]inventory.An
 func (s Stock) settle(ctx context.Context, asks []inventory.Ask) ([]inventory.Answer, error) {
 	args := make([]string, 0, 3*len(asks))
 	for _, a := range asks {
-		args = append(args, actLetter(a.Act), a.ID, detail(a))
+		args = append(args, actLetter(a.Act), holdField+a.ID, detail(a))
 	}
 	reply, err := s.store.run(ctx, settleScript, args)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s Stock) Supply(ctx context.Context, d inventory.Delivery) error {
 	if d.Away {
 		away = "1"
 	}
-	reply, err := s.store.run(ctx, supplyScript, []string{d.ID, away, itemsText(d.Items), strconv.Itoa(inventory.SupplyMax)})
+	reply, err := s.store.run(ctx, supplyScript, []string{deliveryField + d.ID, away, itemsText(d.Items), strconv.Itoa(inventory.SupplyMax)})
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func New(client rueidis.Client, cfg Config) *Store {
 		cfg.CheckMax = checkMaxDefault
 	}
 	s := &Store{client: client, checkMax: cfg.CheckMax, step: func(context.Context, string) {}}
-	for _, name := range []string{"stock", "holds", "order", "seconds", "ends", "deliveries", "delivered"} {
+	for _, name := range []string{"stock", "order", "seconds", "ends", "delivered"} {
 		s.keys = append(s.keys, "{"+cfg.Prefix+"}:"+name)
 	}
 	return s

@@ -11,6 +11,12 @@ import (
 // nul ends names, which have none in them; two of them end a section.
 const nul = "\x00"
 
+// What fields of holds and deliveries begin with.
+const (
+	holdField     = nul + "h"
+	deliveryField = nul + "d"
+)
+
 // itemsText is SKU and quantity of each, in order: equal items have equal texts.
 func itemsText(items inventory.Items) string {
 	if len(items) == 1 {

@@ -2,15 +2,15 @@
 -- fails is not rolled back. So a script first reads and decides, by tables of its own, and checks the law; only
 -- then it writes, and first what does no harm alone.
 --
---   stock       hash: SKU -> levels; SKU NUL second -> units that expire then; '' -> how many records there are
---   holds       hash: id -> record
---   order       list: ids, joined by NUL, each id once and about as they came; what a sweep goes by
---   seconds     sorted set, all scores 0: the fields SKU NUL second of stock, in order
---   ends        sorted set: SKU by the first second in which units of it may expire
---   deliveries  hash: id -> delivery; delivered is a list of the ids, as they came
+--   stock      hash, of all that decides, so that no part of it can be lost alone:
+--                SKU -> levels; SKU NUL second -> units that expire then; NUL h id -> hold; NUL d id -> delivery
+--   order      list: fields of holds, joined, each once and about as they came; what a sweep goes by
+--   seconds    sorted set, all scores 0: the fields SKU NUL second of stock, in order
+--   ends       sorted set: SKU by the first second in which units of it may expire
+--   delivered  list: fields of deliveries, as they came
 --
 -- No key has a time to live: what Redis forgets by itself does not add up.
-local stock, holds, order, seconds, ends, deliveries, delivered = unpack(KEYS)
+local stock, order, seconds, ends, delivered = unpack(KEYS)
 local call, match, find, format, concat = redis.call, string.match, string.find, string.format, table.concat
 
 -- Redis's own clock, for every decision. Behind the script nobody else decides, so it can't be too old.
@@ -34,19 +34,6 @@ local function fetch(key, fields)
 		for j = 1, #part do all[i + j - 1] = part[j] end
 	end
 	return all
-end
-
--- books are how many holds, entries of order and deliveries there must be. They tell that a key was evicted or
--- deleted: without its holds, a stock would sell what was sold.
-local books, counted
-local function open()
-	if books then return end
-	local value = call('HGET', stock, '') or '1 0 0 0'
-	local version, h, o, d = match(value, '^(%d+) (%d+) (%d+) (%d+)$')
-	if version ~= '1' then broken('these keys were written by another version: ' .. value) end
-	books = { holds = tonumber(h), order = tonumber(o), deliveries = tonumber(d) }
-	counted = value
-	if call('HLEN', holds) ~= books.holds or call('LLEN', order) ~= books.order then broken('holds are missing') end
 end
 
 -- Items are SKU NUL quantity, joined by NUL, in order. All that have the same text are the same order.
@@ -116,8 +103,9 @@ local function free(k)
 	touch(k)
 end
 
--- load reads the levels of SKUs, and frees what has expired of them.
-local function load(skus)
+-- load reads the levels of SKUs, and frees what has expired of them. It returns the values of more fields, all
+-- in one look.
+local function load(skus, more)
 	local missing = {}
 	for i = 1, #skus do
 		if loaded[skus[i]] == nil then
@@ -125,8 +113,10 @@ local function load(skus)
 			missing[#missing + 1] = skus[i]
 		end
 	end
-	local values = fetch(stock, missing)
-	for i = 1, #missing do
+	local count = #missing
+	for i = 1, more and #more or 0 do missing[count + i] = more[i] end
+	local values, rest = fetch(stock, missing), {}
+	for i = 1, count do
 		if values[i] then
 			local k = levels(values[i])
 			k.sku = missing[i]
@@ -134,6 +124,8 @@ local function load(skus)
 			free(k)
 		end
 	end
+	for i = 1, #missing - count do rest[i] = values[count + i] end
+	return rest
 end
 
 -- need is the levels of a SKU that a record names, and that must therefore be there.
@@ -160,8 +152,8 @@ local function expiry(items, ttlseconds, ttlmicros)
 end
 
 -- Records: state, expiry and time, then items, sold items if they are others, what was short, and the log.
-local texts = {}   -- by id: the record, false for none
-local fresh = {}   -- ids that are new, in order
+local texts = {}   -- by field: the record, false for none
+local fresh = {}   -- fields that are new, in order
 local changed = {} -- records that are not
 
 local function encode(r)
@@ -204,10 +196,10 @@ local function note(r, what)
 	end
 end
 
--- commit checks the law and writes. Nothing was written before, and nothing can fail behind the first write:
--- the types of the keys are known, but for those of the sorted sets, which therefore come first; an entry of
--- them without units is passed over.
-local function commit()
+-- commit checks the law and writes. Nothing was written before. What decides is in one HSET; before it come
+-- entries of indexes, which do no harm alone: a second without units, and a hold that is none, are passed over.
+-- more are fields of texts that are no holds.
+local function commit(more)
 	local fields, changes = {}, {}
 	for i = 1, #touched do
 		for second, units in pairs(touched[i].moves) do
@@ -218,7 +210,7 @@ local function commit()
 		end
 	end
 	local units = fetch(stock, fields)
-	local put, index, firsts, lasts, records = {}, {}, {}, {}, {}
+	local put, index, firsts, lasts = {}, {}, {}, {}
 	local function set(field, value)
 		put[#put + 1] = field
 		put[#put + 1] = value
@@ -248,24 +240,13 @@ local function commit()
 			firsts[#firsts + 1] = k.sku
 		end
 	end
-	if books then
-		if #fresh > 0 then books.order = books.order + 1 end
-		local value = format('1 %d %d %d', books.holds + #fresh, books.order, books.deliveries)
-		if value ~= counted then set('', value) end
-	end
-	for i = 1, #fresh do
-		records[#records + 1] = fresh[i]
-		records[#records + 1] = texts[fresh[i]]
-	end
-	for i = 1, #changed do
-		records[#records + 1] = changed[i].id
-		records[#records + 1] = encode(changed[i])
-	end
+	for i = 1, #fresh do set(fresh[i], texts[fresh[i]]) end
+	for i = 1, more and #more or 0 do set(more[i], texts[more[i]]) end
+	for i = 1, #changed do set(changed[i].id, encode(changed[i])) end
 	send('ZADD', seconds, index)
 	send('ZADD', ends, firsts)
+	if #fresh > 0 then call('RPUSH', order, concat(fresh)) end
 	send('HSET', stock, put)
-	send('HSET', holds, records)
-	if #fresh > 0 then call('RPUSH', order, concat(fresh, '\0')) end
 	send('HDEL', stock, gone)
 	send('ZREM', seconds, gone)
 	send('ZREM', ends, lasts)

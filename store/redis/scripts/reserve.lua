@@ -1,8 +1,7 @@
 -- Reserve decides asks in order. Most are alike, so ARGV is: the number of kinds; of each kind its items and
 -- "seconds micros refusals", the time to live and how many refusals of a SKU are remembered; the kind of each
--- ask, in a row, or nothing if there is only one kind; and the ids. It returns the clock; the expiry of each
+-- ask, in a row, or nothing if there is only one kind; and the fields of the holds. It returns the clock; the expiry of each
 -- kind's holds, in a row; and of each ask that did not simply get one, its number and its answer.
-open()
 local kinds, skus = {}, {}
 for i = 1, tonumber(ARGV[1]) do
 	local text = ARGV[2 * i]
@@ -14,9 +13,8 @@ end
 local numbers = {}
 for number in string.gmatch(ARGV[2 * #kinds + 2], '%d+') do numbers[#numbers + 1] = tonumber(number) end
 local ids = { unpack(ARGV, 2 * #kinds + 3) }
-local found = fetch(holds, ids)
+local found = load(skus, ids)
 for i = 1, #ids do texts[ids[i]] = found[i] end
-load(skus)
 
 local function unknown(items)
 	for i = 1, #items.skus do

@@ -1,9 +1,8 @@
--- Settle decides asks in order: ARGV is act, id and detail of each. The acts are confirm (the items that are
+-- Settle decides asks in order: ARGV is act, field and detail of each. The acts are confirm (the items that are
 -- wanted, or nothing for all), release, and extend ("seconds micros").
-open()
 local count, ids, skus, records = #ARGV / 3, {}, {}, {}
 for i = 1, count do ids[i] = ARGV[3 * i - 1] end
-local found = fetch(holds, ids)
+local found = fetch(stock, ids)
 for i = 1, count do
 	if found[i] and not records[ids[i]] then
 		local r = decode(ids[i], found[i])

@@ -1,16 +1,11 @@
--- Supply books a delivery, once: ARGV is its id, 1 if it is taken away, its items, and the most units of a SKU.
-open()
-local id, away, text, max = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-if call('HLEN', deliveries) ~= books.deliveries or call('LLEN', delivered) ~= books.deliveries then
-	broken('deliveries are missing')
-end
-local first = call('HGET', deliveries, id)
-if first then -- away, time and items
-	local was, items = match(first, '^(%d) %d+%z(.+)$')
-	return { was == away and items == text and 'A' or 'M', items }
-end
+-- Supply books a delivery, once: ARGV is its field, 1 if it is taken away, its items, and the most units of a SKU.
+local field, away, text, max = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local items = parse(text)
-load(items.skus)
+local first = load(items.skus, { field })[1]
+if first then -- away, time and items
+	local was, had = match(first, '^(%d) %d+%z(.+)$')
+	return { was == away and had == text and 'A' or 'M', had }
+end
 for i = 1, #items.skus do
 	local sku = items.skus[i]
 	local k, units = loaded[sku], items.units[sku]
@@ -31,8 +26,7 @@ for i = 1, #items.skus do
 	k.supply = k.supply + units
 	k.available = k.available + units
 end
-books.deliveries = books.deliveries + 1
-commit()
-call('HSET', deliveries, id, away .. ' ' .. stamp .. '\0' .. text)
-call('RPUSH', delivered, id)
+call('RPUSH', delivered, field) -- passed over while there is no such delivery
+texts[field] = away .. ' ' .. stamp .. '\0' .. text
+commit({ field })
 return { 'A', text }

@@ -26,6 +26,8 @@ func groups() []group {
 				processCases,
 				zipfCases,
 				redisCases,
+				sqliteSaleCases,
+				memorySaleCases,
 			),
 		},
 	}

@@ -30,7 +30,7 @@ var handPools = []int{4, 8, 16, 32, 64}
 // The hand-written sides work on tables with the columns, types, checks, indexes and free space of Fifty's.
 var handStockTables = []string{
 	`create table hand_stock (like fifty.stock including all) with (fillfactor = 20)`,
-	`create table hand_holds (like fifty.holds including all) with (fillfactor = 70)`,
+	`create table hand_holds (like fifty.holds including all) with (fillfactor = 90)`,
 }
 
 // handReserve is the textbook statement: take if there is enough, and write the reservation. An id that comes

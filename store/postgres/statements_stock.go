@@ -27,7 +27,7 @@ type stockStatements struct {
 func stockStatementsFor(schema string) *stockStatements {
 	sql := func(name, text string, pairs ...string) statement {
 		pairs = append(pairs, "{schema}", quote(schema), "{parts}", partsSQL, "{hold}", holdColumns, "{wanted}", wantedSQL,
-			"{second}", secondSQL)
+			"{second}", secondSQL, "{expires}", expiresSQL)
 		replacer := strings.NewReplacer(pairs...)
 		for range 3 { // parts have parts
 			text = replacer.Replace(text)
@@ -40,9 +40,9 @@ func stockStatementsFor(schema string) *stockStatements {
 		levels: sql("stock.levels", stockLevelsSQL),
 		holds:  sql("stock.holds", stockHoldsSQL),
 
-		reserveOne:     sql("reserve.one", reserveOneSQL, "{lock_timeout}", "and set_config('lock_timeout', $5::text, true) <> ''"),
-		reserveOneTx:   sql("reservetx.one", reserveOneSQL, "{lock_timeout}", ""),
-		reserveMany:    sql("reserve.many", reserveManySQL),
+		reserveOne:     sql("reserve.one", reserveOneSQL, "{ttl}", "$4::bigint", "{lock_timeout}", "and set_config('lock_timeout', $5::text, true) <> ''"),
+		reserveOneTx:   sql("reservetx.one", reserveOneSQL, "{ttl}", "$4::bigint", "{lock_timeout}", ""),
+		reserveMany:    sql("reserve.many", reserveManySQL, "{ttl}", "a.ttl"),
 		reserveLock:    sql("reserve.lock", reserveLockSQL),
 		reserveNone:    sql("reserve.none", reserveNoneSQL),
 		reserveAll:     sql("reserve.all", reserveAllSQL, "{line}", "a.sku, a.quantity", "{lines}", ""),

@@ -1,6 +1,8 @@
 package postgres
 
-// A double has the microseconds of a time until the year 2255, and reads faster than a numeric.
+// expiresSQL is inventory.ExpirySecond of a row t that was taken, for a time to live in microseconds. A double has
+// the microseconds of a time until the year 2255, and is read faster than a numeric.
+const expiresSQL = `greatest(((date_part('epoch', t.now) * 1000000)::bigint + {ttl} + 999999) / 1000000, t.freed_to + 1)`
 
 // reserveOneSQL is the common case of one caller: a new id, one SKU that is not split, and enough of it. It is
 // decided and committed by one statement. When any of its conditions fails it writes nothing and returns
@@ -8,7 +10,7 @@ package postgres
 //
 // Linearization point: the commit of this statement. took waits for the row's lock and is decided anew on what
 // the lock's last holder wrote (H12: it asks nothing of a clock, and levels that were only locked have not
-// changed). The clock is read when took is through, so behind the lock. Units that have expired and that nobody
+// changed). The clock is read by RETURNING, so behind the lock. Units that have expired and that nobody
 // has freed yet are not needed here: they stay held. The insert is plain, so that the unique index has the last
 // word on the id (23505).
 const reserveOneSQL = `
@@ -20,25 +22,21 @@ with took as (
       and s.available >= $3::bigint
       and not exists (select from {schema}.holds h where h.id = $1::text)
       {lock_timeout}
-    returning s.freed_to
-),
-at as materialized (
-    select c.now, greatest(((date_part('epoch', c.now) * 1000000)::bigint + $4::bigint + 999999) / 1000000, c.freed_to + 1) as second
-    from (select clock_timestamp() as now, t.freed_to from took t offset 0) c
+    returning clock_timestamp() as now, s.freed_to
 ),
 held as (
     insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
-    select $1::text, $2::text, $3::bigint, 1, at.second, at.now
-    from at
+    select $1::text, $2::text, $3::bigint, 1, {expires}, t.now
+    from took t
 ),
 due as (
     insert into {schema}.expiring as e (sku, bucket, second, units)
-    select $2::text, 0, at.second, $3::bigint
-    from at
+    select $2::text, 0, {expires}, $3::bigint
+    from took t
     on conflict (sku, bucket, second) do update
     set units = e.units + excluded.units
 )
-select now, second from at
+select t.now, {expires} from took t
 `
 
 // reserveManySQL is reserveOneSQL for orders of one and the same SKU whose ids are all new: $1 to $3 are ids, in
@@ -54,26 +52,22 @@ with took as (
       and s.available >= $5::bigint
       and (select count(*) from {schema}.holds h where h.id = any ($1::text[])) = 0
       and set_config('lock_timeout', $8::text, true) <> ''
-    returning s.freed_to
-),
-at as materialized (
-    select c.now, (date_part('epoch', c.now) * 1000000)::bigint + 999999 as micros, c.freed_to + 1 as least
-    from (select clock_timestamp() as now, t.freed_to from took t offset 0) c
+    returning clock_timestamp() as now, s.freed_to
 ),
 held as (
     insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
-    select a.id, $4::text, a.quantity, 1, greatest((at.micros + a.ttl) / 1000000, at.least), at.now
-    from at, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, ttl)
+    select a.id, $4::text, a.quantity, 1, {expires}, t.now
+    from took t, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, ttl)
 ),
 due as (
     insert into {schema}.expiring as e (sku, bucket, second, units)
-    select $4::text, 0, greatest((at.micros + d.ttl) / 1000000, at.least) as second, sum(d.units)::bigint
-    from at, unnest($6::bigint[], $7::bigint[]) as d (ttl, units)
+    select $4::text, 0, {expires}, sum(a.units)::bigint
+    from took t, unnest($6::bigint[], $7::bigint[]) as a (ttl, units)
     group by 3
     on conflict (sku, bucket, second) do update
     set units = e.units + excluded.units
 )
-select now, least - 1 from at
+select now, freed_to from took
 `
 
 // The locks of reserveAllSQL, which comes after it in one message: see stockLockSQL.

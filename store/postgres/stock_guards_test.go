@@ -78,7 +78,7 @@ func of(sku string, units int64) inventory.Items { return inventory.Items{sku: u
 
 // plain reserves one by one and together; the levels are what they should be, and the neighbours are as before.
 func plainSale(s *shop) error {
-	if err := s.stocked(10, 0); err != nil {
+	if err := s.stocked(20, 0); err != nil {
 		return err
 	}
 	one := []inventory.Ask{reserve(rand.Text(), of(s.a, 2))}
@@ -335,13 +335,13 @@ func stockGuards() []stockGuard {
 		{"one of its SKU", []change{{one, "s.sku = $2::text and", ""}}, plainSale},
 		{"one of what is not split", []change{{one, "and s.buckets = 1", ""}}, atHome},
 		{"one of what there is enough of", []change{{one, "and s.available >= $3::bigint", ""}}, lastUnit},
-		{"one that outlasts what was freed", []change{{one, ", c.freed_to + 1)", ", 0)"}}, freedLater},
-		{"one whose id is new", []change{{one, "    from at\n),\ndue as (", "    from at\n    on conflict do nothing\n),\ndue as ("}}, idTaken()},
+		{"one that outlasts what was freed", []change{{one, ", t.freed_to + 1)", ", 0)"}}, freedLater},
+		{"one whose id is new", []change{{one, "    from took t\n),\ndue as (", "    from took t\n    on conflict do nothing\n),\ndue as ("}}, idTaken()},
 		{"one adds to what expires", []change{{one, "e.units + excluded.units", "excluded.units"}}, adds(1)},
 		{"many of their SKU", []change{{many, "s.sku = $4::text", "s.sku = (select max(sku) from fifty.stock)"}}, plainSale},
 		{"many of what is not split", []change{{many, "and s.buckets = 1", ""}}, atHome},
 		{"many of what there is enough of", []change{{many, "and s.available >= $5::bigint", ""}}, lastUnit},
-		{"many that outlast what was freed", []change{{many, "c.freed_to + 1 as least", "0 as least"}}, freedLater},
+		{"many that outlast what was freed", []change{{many, ", t.freed_to + 1)", ", 0)"}}, freedLater},
 		{"many whose ids are new", []change{{many, "as a (id, quantity, ttl)\n", "as a (id, quantity, ttl)\n    on conflict do nothing\n"}}, idTaken("a")},
 		{"many add to what expires", []change{{many, "e.units + excluded.units", "excluded.units"}}, adds(2)},
 		{"many behind the lock", []change{{many, "and s.available >= $5::bigint", "and (select available from fifty.stock where sku = $4::text) >= $5::bigint"}}, stockBehind(2, pair, nil, inventory.ErrSoldOut)},

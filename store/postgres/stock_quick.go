@@ -112,6 +112,10 @@ func quickTTL(ttl time.Duration) int64 {
 
 // answered takes the asks out of those that are open.
 func (d *deciding) answered(done []int) {
+	if len(done) == len(d.open) {
+		d.open = nil
+		return
+	}
 	is := make(map[int]bool, len(done))
 	for _, i := range done {
 		is[i] = true

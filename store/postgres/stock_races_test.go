@@ -263,7 +263,7 @@ func shopping(ctx context.Context, stock *inventory.TxStock[pgx.Tx], host, order
 
 func TestPostgresReservationWhoseCommitWasLostIsAnsweredByAskingAgain(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"reserve.one", "reserve.lock", "commit"} {
+	for _, point := range []string{"reserve.one", "reserve.many", "reserve.lock", "commit"} {
 		b := setup(t)
 		supply(t, b.Stock(), inventory.Items{"a": 10, "b": 10}, 0)
 		wire, through := newRelay(t, b.url)
@@ -271,7 +271,8 @@ func TestPostgresReservationWhoseCommitWasLostIsAnsweredByAskingAgain(t *testing
 		s := store.Stock()
 		asks := map[string][]inventory.Ask{
 			"reserve.one":  {reserve("x", inventory.Items{"a": 1})},
-			"reserve.lock": {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"a": 1})},
+			"reserve.many": {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"a": 1})},
+			"reserve.lock": {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"b": 1})},
 			"commit":       {reserve("x", inventory.Items{"b": 11}), reserve("y", inventory.Items{"b": 1})},
 		}[point]
 		// Every statement is prepared: the next message is the statement itself.

@@ -56,7 +56,7 @@ create table {schema}.holds (
     parts    jsonb,
     short    jsonb,
     log      jsonb
-) with (fillfactor = 70, vacuum_truncate = off);
+) with (fillfactor = 90, vacuum_truncate = off);
 
 comment on column {schema}.holds.state is '1 held, 2 confirmed, 3 released, 4 refused, 5 lapsed';
 comment on column {schema}.holds.expires is 'Unix second from which one that is held has expired';

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -149,39 +150,58 @@ func TestRedisQuantitiesAreExactUpToTheLargestSupply(t *testing.T) {
 
 // TestRedisClockThatGoesBackRevivesNothing: what was freed stays freed, and later holds outlast it.
 func TestRedisClockThatGoesBackRevivesNothing(t *testing.T) {
-	t.Parallel()
 	server := redisserver.NewSkewed(t, 0, "appendfsync no")
-	s := on(t, server).Stock()
-	supply(t, s, "all", inventory.Items{"tea": 1})
-	if err := asks(reserveAsk("a", 1))(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	server.SetClock(2 * ttl)
-	if ahead := server.Ahead(t); ahead < ttl {
-		t.Fatalf("the clock is ahead by %v", ahead)
-	}
-	if err := asks(reserveAsk("b", 1))(t.Context(), s); err != nil { // it frees a's
-		t.Fatal(err)
-	}
-	server.SetClock(-2 * ttl)
-	for _, want := range []struct {
-		ask inventory.Ask
-		err error
-	}{
-		{inventory.Ask{Act: inventory.Extend, ID: "a", TTL: ttl}, inventory.ErrHoldExpired},
-		{inventory.Ask{Act: inventory.Confirm, ID: "a"}, inventory.ErrHoldExpired},
-		{inventory.Ask{Act: inventory.Release, ID: "b"}, nil},
-		{reserveAsk("c", 1), nil},
-	} {
-		if err := asks(want.ask)(t.Context(), s); !errors.Is(err, want.err) {
-			t.Errorf("%v %s: %v, want %v", want.ask.Act, want.ask.ID, err, want.err)
+	client := connect(t, server.Addr(), server.Password())
+	sale := func(prefix string, all ...inventory.Ask) error {
+		server.SetClock(0)
+		s := redis.New(client, redis.Config{Prefix: prefix}).Stock()
+		supply(t, s, "all", inventory.Items{"tea": 1})
+		if err := asks(reserveAsk("a", 1))(t.Context(), s); err != nil {
+			return err
 		}
+		server.SetClock(2 * ttl)
+		if ahead := server.Ahead(t); ahead < ttl {
+			return fmt.Errorf("the clock is ahead by %v", ahead)
+		}
+		if err := asks(reserveAsk("b", 1))(t.Context(), s); err != nil { // it frees a's
+			return err
+		}
+		server.SetClock(-2 * ttl)
+		for act, want := range map[inventory.Act]error{inventory.Extend: inventory.ErrHoldExpired, inventory.Confirm: inventory.ErrHoldExpired} {
+			if err := asks(inventory.Ask{Act: act, ID: "a", TTL: ttl})(t.Context(), s); !errors.Is(err, want) {
+				return fmt.Errorf("%v of a: %w, want %w", act, err, want)
+			}
+		}
+		if err := asks(inventory.Ask{Act: inventory.Release, ID: "b"})(t.Context(), s); err != nil {
+			return err
+		}
+		answers, err := s.Reserve(t.Context(), all)
+		if err != nil || answers[0].Err != nil {
+			return errors.Join(err, answers[0].Err)
+		}
+		if left := answers[0].Hold.ExpiresIn; left < 3*ttl {
+			return fmt.Errorf("c expires in %v, before what was freed already", left)
+		}
+		sound(t, s)
+		return nil
 	}
-	answers, err := s.Reserve(t.Context(), []inventory.Ask{reserveAsk("c", 1)})
-	if err != nil || answers[0].Hold.ExpiresIn < 3*ttl {
-		t.Errorf("c expires in %v, before what was freed already; %v", answers[0].Hold.ExpiresIn, err)
+	alone, together := []inventory.Ask{reserveAsk("c", 1)}, []inventory.Ask{reserveAsk("c", 1), reserveAsk("d", 1)}
+	if err := errors.Join(sale("alone", alone...), sale("together", together...)); err != nil {
+		t.Error(err)
 	}
-	sound(t, s)
+	for line, ask := range map[string][]inventory.Ask{
+		"if second <= freed then second = freed + 1 end\n\t\t\tlocal expiry": alone,
+		"if second <= freed then second = freed + 1 end\n\tend":              together,
+	} {
+		repair, ok := redis.Plant("reserve", line, strings.Replace(line, "second = freed + 1", "", 1))
+		if !ok {
+			t.Fatalf("the script has no such line: %q", line)
+		}
+		if err := sale(fmt.Sprint("broken ", len(ask)), ask...); err == nil {
+			t.Errorf("without %q nothing was noticed", line)
+		}
+		repair()
+	}
 }
 
 // TestRedisStockWorksOnACluster, all of whose slots one node has here: a script may only touch keys of one slot.

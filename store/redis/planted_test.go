@@ -21,6 +21,13 @@ var planted = []struct{ script, old, replacement, by string }{
 	{"reserve", "if record then", "if false then", "an id gets its yes again, with what has become of it, and nothing changes"},
 	{"reserve", "decode(id, record).items == kind.text and 'A' or 'M'", "'A'", "an id with other items is a mismatch and changes nothing"},
 	{"reserve", "if k.refusals >= kind.max then return 'B' end", "", "the refusals of a SKU are bounded, and at the bound none is forgotten"},
+	// The short way of a lone ask.
+	{"reserve", "if found[1] and not found[2] then", "if found[1] then", "an id gets its yes again, with what has become of it, and nothing changes"},
+	{"reserve", "and available >= units and", "and", "the last unit is sold, and not one more"},
+	{"reserve", "call('RPUSH', KEYS[2], ARGV[5])", "", "a sweep forgets what is over, and the levels stay"},
+	{"reserve", "if was == 0 then call('ZADD', KEYS[3], 0, field) end", "", "units of an expired hold are free for the next order, without a sweep"},
+	{"reserve", "if first == 0 or second < first then\n\t\t\t\tfirst = second", "if false then", "units of an expired hold are free for the next order, without a sweep"},
+	{"reserve", "format('%d', was + units)", "format('%d', units)", "the last unit is sold, and not one more"},
 	{"settle", "if r.state ~= '1' then return 'T' end\n\tback(r)", "back(r)", "what was confirmed is not released, and what was released is not confirmed"},
 	{"settle", "if r.state == '3' or r.state == '5' then return 'P' end", "", "a release gives units back, once"},
 	{"settle", "if has(r, k.sku) then", "if true then", "an expired hold that was released stays released"},

@@ -9,10 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The scripts, each behind what they share.
+// The scripts, each behind what they share. Before that, reserve has a shorter way for a lone ask.
 var (
 	//go:embed scripts/common.lua
 	commonLua string
+	//go:embed scripts/alone.lua
+	aloneLua string
 	//go:embed scripts/reserve.lua
 	reserveLua string
 	//go:embed scripts/settle.lua
@@ -28,7 +30,7 @@ var (
 	//go:embed scripts/check.lua
 	checkLua string
 
-	reserveScript      = newScript("reserve", reserveLua)
+	reserveScript      = named("reserve", aloneLua+commonLua+reserveLua)
 	settleScript       = newScript("settle", settleLua)
 	supplyScript       = newScript("supply", supplyLua)
 	sweepScript        = newScript("sweep", sweepLua)

@@ -374,3 +374,38 @@ func TestPostgresStockOfAnOlderProgramsTablesIsNamed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestPostgresOneIDInTwoTransactionsIsOneHoldAfterAnotherRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := b.Stock()
+	supply(t, s, inventory.Items{"a": 10}, 0)
+	ask := reserve("order", inventory.Items{"a": 1})
+	var second func() (inventory.Answer, error)
+	again := func() (answer inventory.Answer, err error) {
+		err = b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) (err error) {
+			answer, err = s.ReserveTx(ctx, tx, ask)
+			return err
+		})
+		return answer, err
+	}
+	err := b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
+		first, err := s.ReserveTx(ctx, tx, ask)
+		second = later(again)
+		b.untilBlocked(t, 1)
+		return errors.Join(err, first.Err)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second(); err == nil || b.Txns().Classify(err) != txn.Retryable {
+		t.Errorf("%v, class %v", err, b.Txns().Classify(err))
+	}
+	if got, err := again(); err != nil || !got.Hold.Replayed || got.Err != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if l := level(t, s, "a"); l.Held != 1 {
+		t.Errorf("%+v", l)
+	}
+	balanced(t, s)
+}

@@ -12,8 +12,9 @@
 // that is the linearization point. A batch of inventory.Combined is one script.
 //
 // A script that fails is not rolled back. So each reads and decides everything, and checks the law, before its
-// first write, and the order of the writes is such that none can fail behind the first. An operator who takes
-// single commands away from the user (ACL) can break that; the user needs @scripting, @read, @write and TIME.
+// first write; what is off stops it there, with [ErrBroken]. What decides is then written in one command, behind
+// entries of indexes that do no harm alone. An operator who takes single commands away from the user (ACL) can
+// only break the tidying; the user needs @scripting, @read, @write and TIME.
 //
 // # What is lost
 //
@@ -33,10 +34,10 @@
 // The log holds a script's writes as one transaction. A crash in the middle of writing it loses that script as
 // a whole.
 //
-// Eviction is worse than a crash, for it takes whole keys. Nothing here has a time to live, so the policies
-// volatile-* take none of it; allkeys-* may. The stock counts its records, and stops with [ErrBroken] when some
-// are gone, rather than sell twice. Use noeviction; then writes fail when the memory is full, with
-// [ErrOutOfMemory], and nothing is done.
+// Eviction takes whole keys. Nothing here has a time to live, so the policies volatile-* take none of it; allkeys-*
+// may. All that decides is in one key, a hash, so it can only go as a whole: then every SKU is unknown and nothing
+// is sold, rather than sold twice. Use noeviction: when the memory is full, writes then fail with [ErrOutOfMemory],
+// and nothing is done.
 //
 // # Clock
 //
@@ -46,7 +47,7 @@
 //
 // # Memory
 //
-// A hold takes about 200 bytes, until Sweep removes it, Config.Keep after it was settled; at the latest twice
+// A hold takes about 250 bytes, until Sweep removes it, Config.Keep after it was settled; at the latest twice
 // that. The books are read whole by Ledger.Check, in one script: a million records take Redis a second or two in
 // which it does nothing else. It refuses above Config.CheckMax; then ask a replica.
 //
@@ -71,6 +72,8 @@
 // # Files
 //
 //   - store.go: Store, Config; check.go: the server's settings; errors.go: what an error means
-//   - scripts/*.lua: what is decided; script.go: how it is called
-//   - stock.go: reserve, settle, supply; books.go: levels, history, audit, sweep; text.go: what is stored
+//   - scripts/common.lua: what is stored, and what all scripts share; alone.lua: the short way of a lone order;
+//     the others are what is decided; script.go: how they are called
+//   - reserve.go, stock.go: reserve, settle, supply; books.go: levels, history, audit, sweep
+//   - text.go: what is stored
 package redis

@@ -18,8 +18,8 @@ var (
 	// ErrOutOfMemory: Redis has no room. Give it more, or let Sweep run.
 	ErrOutOfMemory = errors.New("Redis is out of memory")
 
-	// ErrBroken: a part of the stock's keys is gone or was changed by something else: an eviction, a DEL, a
-	// restore of single keys. Nothing is sold until it is repaired: Ledger.Check says what is off.
+	// ErrBroken: something else has changed the stock's keys, so that they don't add up. What needs them is
+	// refused until they are repaired: Ledger.Check says what is off.
 	ErrBroken = errors.New("the stock in Redis is not whole; look at it with Ledger.Check")
 
 	// ErrTooMany: there are more records than Config.CheckMax.

@@ -23,7 +23,7 @@ var planted = []struct{ script, old, replacement, by string }{
 	{"reserve", "if k.refusals >= kind.max then return 'B' end", "", "the refusals of a SKU are bounded, and at the bound none is forgotten"},
 	// The short way of a lone ask.
 	{"reserve", "if found[1] and not found[2] then", "if found[1] then", "an id gets its yes again, with what has become of it, and nothing changes"},
-	{"reserve", "and available >= units and", "and", "the last unit is sold, and not one more"},
+	{"reserve", "if adds and available >= units then", "if adds then", "the last unit is sold, and not one more"},
 	{"reserve", "call('RPUSH', KEYS[2], ARGV[5])", "", "a sweep forgets what is over, and the levels stay"},
 	{"reserve", "if was == 0 then call('ZADD', KEYS[3], 0, field) end", "", "units of an expired hold are free for the next order, without a sweep"},
 	{"reserve", "if first == 0 or second < first then\n\t\t\t\tfirst = second", "if false then", "units of an expired hold are free for the next order, without a sweep"},

@@ -145,7 +145,7 @@ func TestRedisServerAsksForItsPassword(t *testing.T) {
 	if _, err := s.ask("PING", 1); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("a stranger on this machine was told %v", err)
 	}
-	if Shared(t) != Shared(t) {
+	if first, second := Shared(t), Shared(t); first != second {
 		t.Error("two calls gave two shared servers")
 	}
 	defer func() {

@@ -47,9 +47,9 @@
 //
 // # Memory
 //
-// A hold takes about 250 bytes, until Sweep removes it, Config.Keep after it was settled; at the latest twice
-// that. The books are read whole by Ledger.Check, in one script: a million records take Redis a second or two in
-// which it does nothing else. It refuses above Config.CheckMax; then ask a replica.
+// A hold takes about 200 bytes, until Sweep removes it, Config.Keep after it was settled; at the latest twice
+// that. The books are read whole by Ledger.Check, in one script, which takes Redis about 5 µs for each record in
+// which it does nothing else. It refuses above Config.CheckMax; then ask a replica, which can read as well.
 //
 // # Cluster
 //

@@ -96,6 +96,7 @@ func TestRedisThatRefusesSaysWhyAndDidNothing(t *testing.T) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
 			}
+			sound(t, s) // to look is not refused
 			do(t, client, c.end...)
 			if got, want := level(t, s, "tea"), (inventory.Level{SKU: "tea", Supply: 2, Available: 1, Held: 1}); got != want {
 				t.Errorf("the levels are %+v, want %+v", got, want)

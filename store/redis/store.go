@@ -13,7 +13,7 @@ import (
 const (
 	prefixDefault   = "fifty"
 	prefixMax       = 100 // bytes
-	checkMaxDefault = 1_000_000
+	checkMaxDefault = 200_000
 )
 
 // Config is that of New. The zero value works.
@@ -23,7 +23,7 @@ type Config struct {
 	Prefix string
 
 	// CheckMax is the most records that Ledger.Check reads, in one script during which Redis serves nobody.
-	// Defaults to 1,000,000.
+	// Defaults to 200,000.
 	CheckMax int
 }
 

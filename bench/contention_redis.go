@@ -43,7 +43,7 @@ var redisCases = []Case{
 	},
 	{
 		Name: "redis-256-pipelined",
-		Goal: atLeast(1.5),
+		Goal: atLeast(1.0),
 		What: "The same, against a client that combines on the wire: rueidis sends the scripts of all callers down one connection, without waiting for answers.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
 			s, err := newRedisSale(ctx, b)

@@ -2,8 +2,8 @@ package redis_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +38,7 @@ func connect(tb testing.TB, addr, password string) rueidis.Client {
 func open(tb testing.TB) *redis.Store {
 	tb.Helper()
 	server := redisserver.Shared(tb)
-	return redis.New(connect(tb, server.Addr(), server.Password()), redis.Config{Prefix: strings.NewReplacer("{", "(", "}", ")").Replace(tb.Name())})
+	return redis.New(connect(tb, server.Addr(), server.Password()), redis.Config{Prefix: rand.Text()})
 }
 
 // on makes a store on a test's own server.

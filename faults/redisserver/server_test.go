@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/fiftyhosts/fifty/faults/internal/keeper"
 )
 
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(s.kept.Folder, s.Addr(), s.pid)
 		select {}
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // say sends a command and returns the first line of its answer.

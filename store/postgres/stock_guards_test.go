@@ -390,12 +390,9 @@ func stockGuards() []stockGuard {
 		{"fewer of what is more", []change{{"expiring.fewer", "      and e.units > f.units\n", ""}}, expires},
 		{"fewer leaves nothing of nothing", []change{{"expiring.fewer", "and e.units > f.units", "and false"}, {"expiring.fewer", "and e.units = f.units", ""}}, fewerLeavesTheRest},
 	}
-	for _, g := range []stockGuard{
-		{"one in a transaction of what there is enough of", []change{{oneTx, "and s.available >= $3::bigint", ""}}, lastUnitTx},
-		{"one in a transaction of its SKU", []change{{oneTx, "s.sku = $2::text and", ""}}, plainTx},
-	} {
-		guards = append(guards, g)
-	}
+	guards = append(guards,
+		stockGuard{"one in a transaction of what there is enough of", []change{{oneTx, "and s.available >= $3::bigint", ""}}, lastUnitTx},
+		stockGuard{"one in a transaction of its SKU", []change{{oneTx, "s.sku = $2::text and", ""}}, plainTx})
 	return append(guards, stockSweepGuards()...)
 }
 

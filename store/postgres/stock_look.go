@@ -17,7 +17,6 @@ type stockLook struct {
 
 	locked map[inventory.BucketID]bool
 	got    stockSeen
-	err    error
 }
 
 // stockSeen is what was read.

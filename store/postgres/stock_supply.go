@@ -14,11 +14,11 @@ import (
 
 // Supply books a delivery; see inventory.Store.
 func (s Stock[Tx]) Supply(ctx context.Context, d inventory.Delivery) error {
-	return s.again(ctx, "supply", func() error { return s.supply(ctx, d) })
+	return s.again("supply", func() error { return s.supply(ctx, d) })
 }
 
 // again does something anew for as long as neighbours are quicker.
-func (s Stock[Tx]) again(ctx context.Context, point string, do func() error) (err error) {
+func (s Stock[Tx]) again(point string, do func() error) (err error) {
 	for range raceTries {
 		if err = do(); err == nil || !isLookAgain(err) {
 			return lockTimeout(err)
@@ -109,7 +109,7 @@ func (s Stock[Tx]) Split(ctx context.Context, sku string, count int) error {
 	if count < 1 || count > inventory.BucketsMax {
 		return &fifty.InvalidError{Field: "count", Problem: fmt.Sprintf("is %d; there may be 1 to %d", count, inventory.BucketsMax)}
 	}
-	return s.again(ctx, "split", func() error { return s.split(ctx, sku, count) })
+	return s.again("split", func() error { return s.split(ctx, sku, count) })
 }
 
 func (s Stock[Tx]) split(ctx context.Context, sku string, count int) error {

@@ -22,7 +22,7 @@ func (s Stock[Tx]) Sweep(ctx context.Context, keep time.Duration, limit int) (in
 		return 0, lockTimeout(err)
 	}
 	removed := 0
-	err := s.again(ctx, "stock sweep", func() (err error) {
+	err := s.again("stock sweep", func() (err error) {
 		removed, err = s.forget(ctx, keep, min(limit, stockSweepMax))
 		return err
 	})
@@ -43,7 +43,7 @@ func (s Stock[Tx]) freeDue(ctx context.Context) error {
 		if err != nil || len(buckets) == 0 {
 			return err
 		}
-		if err := s.again(ctx, "stock sweep", func() error { return s.free(ctx, buckets) }); err != nil {
+		if err := s.again("stock sweep", func() error { return s.free(ctx, buckets) }); err != nil {
 			return err
 		}
 		last = buckets[len(buckets)-1]

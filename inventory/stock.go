@@ -23,6 +23,9 @@ const (
 	batchMaxDefault    = 256
 )
 
+// storeTriesMax bounds how often one ask goes to a store that fails. StoreMax ends it before that, usually.
+const storeTriesMax = 1000
+
 // Config is that of New. The zero value works.
 type Config struct {
 	// Strategy says how callers share a hot SKU. Defaults to Combined.
@@ -263,7 +266,7 @@ func (s *Stock) do(ctx context.Context, a Ask) (Hold, error) {
 // the later ones fail too.
 func (s *Stock) insist(ctx context.Context, call func(ctx context.Context) error) error {
 	var unknown error
-	policy := retry.Policy{ElapsedMax: s.cfg.StoreMax, Idempotent: true, Retryable: retryable}
+	policy := retry.Policy{AttemptsMax: storeTriesMax, ElapsedMax: s.cfg.StoreMax, Idempotent: true, Retryable: retryable}
 	err := retry.Do(ctx, policy, func(ctx context.Context) error {
 		err := call(ctx)
 		if errors.Is(err, fifty.ErrUnknownOutcome) {

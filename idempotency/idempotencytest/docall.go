@@ -33,11 +33,11 @@ type DoAnswer struct {
 	Answer string `json:"answer,omitempty"` // of one that is stored or replayed
 }
 
-// DoRecorder and DoHistory record calls of Keys.
-type (
-	DoRecorder = history.Recorder[DoCall, DoAnswer]
-	DoHistory  = history.History[DoCall, DoAnswer]
-)
+// DoRecorder records calls of Keys.
+type DoRecorder = history.Recorder[DoCall, DoAnswer]
+
+// DoHistory is what a DoRecorder recorded.
+type DoHistory = history.History[DoCall, DoAnswer]
 
 type doPending = history.Pending[DoCall, DoAnswer]
 

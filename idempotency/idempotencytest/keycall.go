@@ -52,11 +52,11 @@ type KeyStep struct {
 	Result string `json:"result,omitempty"`
 }
 
-// KeyRecorder and KeyHistory record calls of stores.
-type (
-	KeyRecorder = history.Recorder[KeyCall, KeyAnswer]
-	KeyHistory  = history.History[KeyCall, KeyAnswer]
-)
+// KeyRecorder records calls of stores.
+type KeyRecorder = history.Recorder[KeyCall, KeyAnswer]
+
+// KeyHistory is what a KeyRecorder recorded.
+type KeyHistory = history.History[KeyCall, KeyAnswer]
 
 func answerText(r idempotency.Response) string {
 	if r.Status == 0 && len(r.Body) == 0 && len(r.Header) == 0 && !r.NotReplayable {

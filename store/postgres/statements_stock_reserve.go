@@ -5,8 +5,9 @@ package postgres
 const expiresSQL = `greatest(((date_part('epoch', t.now) * 1000000)::bigint + {ttl} + 999999) / 1000000, t.freed_to + 1)`
 
 // reserveOneSQL is the common case of one caller: a new id, one SKU that is not split, and enough of it. It is
-// decided and committed by one statement. When any of its conditions fails it writes nothing and returns
-// nothing, and the Batch decides.
+// decided and committed by one statement. When any of its conditions fails it writes nothing, and the Batch
+// decides. It returns nothing either, since rows that a statement which writes returns are gathered first, at a
+// tenth of its price; a hold lasts for its time at least, and that is what the caller is told.
 //
 // Linearization point: the commit of this statement. took waits for the row's lock and is decided anew on what
 // the lock's last holder wrote (H12: it asks nothing of a clock, and levels that were only locked have not
@@ -24,11 +25,6 @@ with took as (
       {lock_timeout}
     returning clock_timestamp() as now, s.freed_to
 ),
-held as (
-    insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
-    select $1::text, $2::text, $3::bigint, 1, {expires}, t.now
-    from took t
-),
 due as (
     insert into {schema}.expiring as e (sku, bucket, second, units)
     select $2::text, 0, {expires}, $3::bigint
@@ -36,7 +32,9 @@ due as (
     on conflict (sku, bucket, second) do update
     set units = e.units + excluded.units
 )
-select t.now, {expires} from took t
+insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
+select $1::text, $2::text, $3::bigint, 1, {expires}, t.now
+from took t
 `
 
 // reserveManySQL is reserveOneSQL for orders of one and the same SKU whose ids are all new: $1 to $3 are ids, in
@@ -54,11 +52,6 @@ with took as (
       and set_config('lock_timeout', $8::text, true) <> ''
     returning clock_timestamp() as now, s.freed_to
 ),
-held as (
-    insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
-    select a.id, $4::text, a.quantity, 1, {expires}, t.now
-    from took t, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, ttl)
-),
 due as (
     insert into {schema}.expiring as e (sku, bucket, second, units)
     select $4::text, 0, {expires}, sum(a.units)::bigint
@@ -67,7 +60,9 @@ due as (
     on conflict (sku, bucket, second) do update
     set units = e.units + excluded.units
 )
-select now, freed_to from took
+insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
+select a.id, $4::text, a.quantity, 1, {expires}, t.now
+from took t, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, ttl)
 `
 
 // The locks of reserveAllSQL, which comes after it in one message: see stockLockSQL.

@@ -268,7 +268,7 @@ func expires(s *shop) error {
 	if err := s.stocked(4, 2); err != nil {
 		return err
 	}
-	gone, kept := s.atHomes(2), s.atHomes(2)
+	gone, kept, next := s.atHomes(2), s.atHomes(2), s.atHomes(2)
 	for _, sku := range []string{s.a, s.c} {
 		for i := range 2 {
 			for _, id := range []string{gone[i] + sku, kept[i] + sku} {
@@ -280,13 +280,13 @@ func expires(s *shop) error {
 		}
 	}
 	s.b.expire(s.t, 7200, gone[0]+s.a)
-	if err := s.asks([]inventory.Ask{reserve(rand.Text(), of(s.c, 1))}, inventory.ErrSoldOut); err != nil {
+	if err := s.asks([]inventory.Ask{reserve(next[0]+s.c, of(s.c, 1))}, inventory.ErrSoldOut); err != nil {
 		return err
 	}
-	if err := s.asks([]inventory.Ask{reserve(rand.Text(), of(s.a, 2))}, inventory.ErrSoldOut); err != nil {
+	if err := s.asks([]inventory.Ask{reserve(next[1]+s.a, of(s.a, 2))}, inventory.ErrSoldOut); err != nil {
 		return err
 	}
-	if err := s.asks([]inventory.Ask{reserve(rand.Text(), of(s.a, 1))}, nil); err != nil {
+	if err := s.asks([]inventory.Ask{reserve(next[0]+s.a, of(s.a, 1))}, nil); err != nil {
 		return err
 	}
 	if err := s.asks([]inventory.Ask{confirm(gone[0] + s.a), confirm(kept[0] + s.a), release(kept[1] + s.c), extend(gone[1] + s.c)},
@@ -332,17 +332,17 @@ func stockGuards() []stockGuard {
 	}
 	single := func(s *shop) []inventory.Ask { return []inventory.Ask{reserve(rand.Text(), of(s.a, 1))} }
 	guards := []stockGuard{
-		{"one of its SKU", []change{{one, "s.sku = $2::text and", ""}}, plainSale},
+		{"one of its SKU", []change{{one, "s.sku = $2::text", "s.sku = (select max(sku) from fifty.stock)"}}, plainSale},
 		{"one of what is not split", []change{{one, "and s.buckets = 1", ""}}, atHome},
 		{"one of what there is enough of", []change{{one, "and s.available >= $3::bigint", ""}}, lastUnit},
-		{"one that outlasts what was freed", []change{{one, ", t.freed_to + 1)", ", 0)"}}, freedLater},
-		{"one whose id is new", []change{{one, "    from took t\n),\ndue as (", "    from took t\n    on conflict do nothing\n),\ndue as ("}}, idTaken()},
+		{"one that outlasts what was freed", []change{{one, ", t.freed_to + 1)", ", 0)"}, {one, ", t.freed_to + 1)", ", 0)"}}, freedLater},
+		{"one whose id is new", []change{{one, "t.now\nfrom took t", "t.now\nfrom took t\non conflict do nothing"}}, idTaken()},
 		{"one adds to what expires", []change{{one, "e.units + excluded.units", "excluded.units"}}, adds(1)},
 		{"many of their SKU", []change{{many, "s.sku = $4::text", "s.sku = (select max(sku) from fifty.stock)"}}, plainSale},
 		{"many of what is not split", []change{{many, "and s.buckets = 1", ""}}, atHome},
 		{"many of what there is enough of", []change{{many, "and s.available >= $5::bigint", ""}}, lastUnit},
-		{"many that outlast what was freed", []change{{many, ", t.freed_to + 1)", ", 0)"}}, freedLater},
-		{"many whose ids are new", []change{{many, "as a (id, quantity, ttl)\n", "as a (id, quantity, ttl)\n    on conflict do nothing\n"}}, idTaken("a")},
+		{"many that outlast what was freed", []change{{many, ", t.freed_to + 1)", ", 0)"}, {many, ", t.freed_to + 1)", ", 0)"}}, freedLater},
+		{"many whose ids are new", []change{{many, "as a (id, quantity, ttl)", "as a (id, quantity, ttl)\non conflict do nothing"}}, idTaken("a")},
 		{"many add to what expires", []change{{many, "e.units + excluded.units", "excluded.units"}}, adds(2)},
 		{"many behind the lock", []change{{many, "and s.available >= $5::bigint", "and (select available from fifty.stock where sku = $4::text) >= $5::bigint"}}, stockBehind(2, pair, nil, inventory.ErrSoldOut)},
 		{"none of their SKU", []change{{none, "s.sku = $3::text", "s.sku = replace($3::text, '-a', '-c')"}}, refusals},
@@ -392,7 +392,7 @@ func stockGuards() []stockGuard {
 	}
 	guards = append(guards,
 		stockGuard{"one in a transaction of what there is enough of", []change{{oneTx, "and s.available >= $3::bigint", ""}}, lastUnitTx},
-		stockGuard{"one in a transaction of its SKU", []change{{oneTx, "s.sku = $2::text and", ""}}, plainTx})
+		stockGuard{"one in a transaction of its SKU", []change{{oneTx, "s.sku = $2::text", "s.sku = (select max(sku) from fifty.stock)"}}, plainTx})
 	return append(guards, stockSweepGuards()...)
 }
 

@@ -125,21 +125,20 @@ func (d *deciding) answered(done []int) {
 
 func (s Stock[Tx]) reserveOne(ctx context.Context, d *deciding, i int) error {
 	a := d.asks[i]
-	var now time.Time
-	var second int64
 	for sku, quantity := range a.Items {
-		one := s.sql.reserveOne.with(a.ID, sku, quantity, quickTTL(a.TTL), s.lockTimeout()).into(&now, &second)
-		if err := s.store.run(ctx, one); err != nil {
+		one := s.sql.reserveOne.with(a.ID, sku, quantity, quickTTL(a.TTL), s.lockTimeout())
+		if err := s.store.run(ctx, one); err != nil || one.rows == 0 {
 			return err
 		}
-		if one.rows == 0 {
-			return nil
-		}
 	}
-	r := inventory.Record{ID: a.ID, Items: a.Items, State: inventory.Held, Expires: second}
-	d.answers[i] = inventory.Answer{Hold: r.Hold(now)}
+	d.answers[i] = heldFor(a)
 	d.answered([]int{i})
 	return nil
+}
+
+// heldFor is the answer to an order that was just decided: it expires within the second after its time.
+func heldFor(a inventory.Ask) inventory.Answer {
+	return inventory.Answer{Hold: inventory.Hold{ID: a.ID, Items: a.Items, State: inventory.Held, ExpiresIn: a.TTL}}
 }
 
 // oneSKU is the SKU that all these asks are about, and nothing else.
@@ -176,16 +175,12 @@ func (s Stock[Tx]) reserveMany(ctx context.Context, d *deciding, quick []int, sk
 		}
 		units[end] += quantities[at]
 	}
-	var now time.Time
-	var freedTo int64
-	many := s.sql.reserveMany.with(ids, quantities, ttls, sku, sum, ends, units, s.lockTimeout()).into(&now, &freedTo)
+	many := s.sql.reserveMany.with(ids, quantities, ttls, sku, sum, ends, units, s.lockTimeout())
 	if err := s.store.run(ctx, many); err != nil || many.rows == 0 {
 		return false, err
 	}
 	for _, i := range quick {
-		a := d.asks[i]
-		r := inventory.Record{ID: a.ID, Items: a.Items, State: inventory.Held, Expires: inventory.ExpirySecond(now, a.TTL, freedTo)}
-		d.answers[i] = inventory.Answer{Hold: r.Hold(now)}
+		d.answers[i] = heldFor(d.asks[i])
 	}
 	d.answered(quick)
 	return true, nil

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/fiftyhosts/fifty/inventory"
 	"github.com/fiftyhosts/fifty/txn"
@@ -32,10 +31,8 @@ func (s Stock[Tx]) SettleTx(ctx context.Context, tx Tx, a inventory.Ask) (invent
 // transaction commits in the same moment ends tx by an error that Classify calls Retryable, as a serialization
 // failure does: the next run finds it.
 func (s Stock[Tx]) reserveOneTx(ctx context.Context, q querier, a inventory.Ask) (answer inventory.Answer, done bool, err error) {
-	var now time.Time
-	var second int64
 	for sku, quantity := range a.Items {
-		one := s.sql.reserveOneTx.with(a.ID, sku, quantity, quickTTL(a.TTL)).into(&now, &second)
+		one := s.sql.reserveOneTx.with(a.ID, sku, quantity, quickTTL(a.TTL))
 		err := q.run(ctx, one)
 		if isState(err, uniqueViolation) {
 			err = &storeError{point: one.name, class: txn.Retryable, err: err}
@@ -44,8 +41,7 @@ func (s Stock[Tx]) reserveOneTx(ctx context.Context, q querier, a inventory.Ask)
 			return answer, false, err
 		}
 	}
-	r := inventory.Record{ID: a.ID, Items: a.Items, State: inventory.Held, Expires: second}
-	return inventory.Answer{Hold: r.Hold(now)}, true, nil
+	return heldFor(a), true, nil
 }
 
 // decideTx decides one ask by a Batch, behind a savepoint: going back to it lets go of the locks, so that they

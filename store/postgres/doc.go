@@ -35,6 +35,24 @@
 // In a caller's transaction a claim that finds the floor risen under it fails, as by a serialization failure
 // (Classify says Retryable); that takes a sweep between two looks at one sequence within one statement.
 //
+// # Stock
+//
+// The row of a bucket is its lock. A transaction of ours locks all rows that it needs in one order, reads them in
+// a later statement with the server's clock, lets an inventory.Batch decide, and writes in the message of COMMIT.
+// What is simple is decided by one message instead: an order by itself, or a batch about one SKU, by one statement
+// whose conditions are asked again on the row that it waited for; a batch about several SKUs, or a sold-out one,
+// by a statement behind the one that locks. When a condition fails they write nothing, and the Batch decides.
+//
+// An order that is decided by one statement is told its time to live as ExpiresIn; it expires within the second
+// after that. Which SKUs are split, and which are short, is remembered as a hint.
+//
+// ReserveTx decides in one statement of the caller's transaction. Two transactions that reserve under one id in
+// the same moment are one hold: the second fails, Classify says Retryable, and its next run finds the hold.
+// Anything else is decided behind a savepoint, so that locks can be let go of and taken in order.
+//
+// Nobody waits for a row of the stock for longer than 5 s ([ErrLockTimeout]); in a caller's transaction its own
+// lock_timeout counts. A Split into fewer buckets reads all holds. Sweep skips what is locked.
+//
 // # Plans
 //
 // A session keeps its plans while the tables grow. So the tables are made with some empty pages, which vacuum
@@ -75,11 +93,14 @@
 // # Files
 //
 //   - store.go: Store and Config; check.go: settings that lose data; secret.go: secrets of the store
-//   - statements.go, statements_steps.go: all SQL; migrate.go and migrations/: the tables
+//   - statements.go, statements_steps.go, statements_stock*.go: all SQL; migrate.go and migrations/: the tables
 //   - engine.go: what the rest needs of a driver; pgx.go, pgxtx.go and sql.go: the two drivers
 //   - errors.go: what an error means
 //   - keys.go: claims; complete.go: renewals and completions; keystx.go: the same within a transaction
 //   - steps.go, sweep.go, operator.go: steps; what is old; what people decide
 //   - record.go: a row as a record; header.go: how headers are stored
 //   - txns.go: transactions and savepoints
+//   - stock.go: what decides about stock; stock_look.go, stock_rows.go, stock_write.go: what it reads and writes;
+//     stock_quick.go, stock_trip.go: what is simple; stock_layout.go: hints; stock_tx.go: within a transaction
+//   - stock_supply.go, stock_sweep.go, stock_books.go: deliveries and splits; what is old; levels and audits
 package postgres

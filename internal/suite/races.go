@@ -19,6 +19,10 @@ type Races struct {
 	// hooks from being lost unnoticed. Zero asks for no more than each race does.
 	SchedulesMin int
 
+	// OrdersMax, if it is set, bounds the sizes of all races: of one with more orders, those are run in which
+	// one caller at most is interrupted, once.
+	OrdersMax int
+
 	schedules int
 }
 
@@ -36,6 +40,9 @@ func (x *Races) Explore(r Reporter, size Size, newCase func() interleave.Case) {
 	r.Helper()
 	if size.Few == 0 {
 		size.Few = fewDefault
+	}
+	if x.OrdersMax > 0 {
+		size.All, size.Few = min(size.All, x.OrdersMax), 1
 	}
 	report, err := interleave.Explore(r.Context(), interleave.Options{
 		SchedulesMin: size.Min, OrdersMax: size.All, PreemptionsMax: size.Few,

@@ -49,12 +49,17 @@ type Features struct {
 	// locks make vary. It keeps hooks from being lost unnoticed. Zero asks for no more than each race does.
 	SchedulesMin int
 
+	// OrdersMax makes the races of a slow store brief: one that has more orders than this is run in those in
+	// which at most one caller is interrupted once. Zero sets no such bound. A store is to be run without it
+	// too, now and then.
+	OrdersMax int
+
 	// Schedule replays the races under this one order, as a failure prints it, instead of under all.
 	Schedule string
 }
 
 func (f Features) races() *suite.Races {
-	return &suite.Races{Grace: f.Grace, Blocked: f.Blocked, Schedule: f.Schedule, SchedulesMin: f.SchedulesMin}
+	return &suite.Races{Grace: f.Grace, Blocked: f.Blocked, Schedule: f.Schedule, SchedulesMin: f.SchedulesMin, OrdersMax: f.OrdersMax}
 }
 
 // Run checks a store, each claim of the contract in a subtest. It calls newStore once per case, with the

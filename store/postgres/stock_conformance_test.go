@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -14,9 +15,14 @@ import (
 	"github.com/fiftyhosts/fifty/store/postgres"
 )
 
-// stockFeatures lets the suite ask the server who waits for a lock.
+// stockFeatures lets the suite ask the server who waits for a lock. All orders of its races take a quarter of an
+// hour, so that only make soak runs them all.
 func (h harness) stockFeatures() inventorytest.Features {
-	return inventorytest.Features{Blocked: h.features().Blocked}
+	f := inventorytest.Features{Blocked: h.features().Blocked, OrdersMax: 12}
+	if os.Getenv("FIFTY_SOAK_ROUNDS") != "" {
+		f.OrdersMax = 0
+	}
+	return f
 }
 
 func (h harness) stockPgx(pool *pgxpool.Pool) func(testing.TB, inventorytest.Hook) inventorytest.TxHarness[pgx.Tx] {

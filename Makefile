@@ -29,7 +29,7 @@ check: ## test without servers: memory and SQLite, under two minutes
 
 test: ## test everything; installs Postgres where it is missing and can be
 	@scripts/needs.sh
-	$(GO) test -timeout 12m $(TESTFLAGS) ./...
+	$(GO) test -timeout 20m $(TESTFLAGS) ./...
 
 race: ## test everything with the race detector (needs a C compiler)
 	@scripts/needs.sh

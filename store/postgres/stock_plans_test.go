@@ -34,6 +34,23 @@ func (b bundle) stockScans(tb testing.TB, when string) (all []string) {
 	return all
 }
 
+// shrink takes away the empty pages of tables. The server keeps them as long as somebody may still see the rows
+// in them, and that is also asked of connections that are just being made, to whatever database.
+func (b bundle) shrink(tb testing.TB, tables ...string) {
+	tb.Helper()
+	for _, table := range tables {
+		for tries := 1000; ; tries-- {
+			b.exec(tb, "vacuum full fifty."+table)
+			if one[int64](tb, b.pool, `select pg_relation_size($1::regclass)`, "fifty."+table) == 0 {
+				break
+			}
+			if tries == 0 {
+				tb.Fatalf("fifty.%s keeps its pages", table)
+			}
+		}
+	}
+}
+
 func TestPostgresPlansOfTheStockMadeWhileItIsEmptyFitASale(t *testing.T) {
 	t.Parallel()
 	grow := func(b bundle) (scans []string) {
@@ -57,7 +74,7 @@ func TestPostgresPlansOfTheStockMadeWhileItIsEmptyFitASale(t *testing.T) {
 		t.Errorf("whole tables are read by %q", scans)
 	}
 	small := setup(t)
-	small.exec(t, "vacuum full fifty.stock, fifty.holds, fifty.expiring")
+	small.shrink(t, "stock", "holds", "expiring")
 	if scans := grow(small); len(scans) == 0 {
 		t.Error("tables that look small go unnoticed")
 	}

@@ -30,5 +30,10 @@ func groups() []group {
 				memorySaleCases,
 			),
 		},
+		{
+			Name:  "growth",
+			What:  "how a sale of one SKU grows with the callers and the processes; --plot draws it",
+			Cases: growthCases(),
+		},
 	}
 }

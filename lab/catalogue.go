@@ -15,6 +15,8 @@ func scenarios() []*Scenario {
 	return []*Scenario{
 		checkThenAct(),
 		windowTooSmall(),
+		oversell(),
+		longLock(),
 		keyPerAttempt(),
 		keysAcrossTenants(),
 	}
@@ -35,10 +37,8 @@ var toCome = []Entry{
 	{Number: 4, Name: "retry-storm", Title: "Retry storm without jitter"},
 	{Number: 6, Name: "clock-skew", Title: "Deciding by the clocks of several hosts"},
 	{Number: 7, Name: "dual-write", Title: "Dual write: the state and the event apart"},
-	{Number: 8, Name: "oversell", Title: "Oversell: read the stock, then take from it"},
 	{Number: 9, Name: "retry-livelock", Title: "Optimistic retries without a bound, under contention"},
 	{Number: 10, Name: "lock-order", Title: "Rows locked in opposite orders"},
-	{Number: 11, Name: "long-lock", Title: "A lock held across a slow call"},
 	{Number: 12, Name: "stale-read", Title: "A stale read after one's own write"},
 }
 

@@ -47,15 +47,18 @@ func (b *bank) payment(id string) *paid {
 
 // openBank serves it and returns its address.
 func openBank(_ context.Context, a *Actor, _ struct{}) (string, error) {
-	b := bankOf(a)
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /payments/{id}", b.take)
-	mux.HandleFunc("DELETE /payments/{id}", b.refund)
-	s, err := listen(mux)
+	s, err := listen(bankOf(a).handler())
 	if err != nil {
 		return "", err
 	}
 	return s.URL, nil
+}
+
+func (b *bank) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /payments/{id}", b.take)
+	mux.HandleFunc("DELETE /payments/{id}", b.refund)
+	return mux
 }
 
 // take takes the money at once, and answers as soon as it may. A second ask for the same payment takes nothing.

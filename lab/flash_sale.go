@@ -105,6 +105,9 @@ func (l *ladder) play(rung string) func(ctx context.Context, s *Stage) (Verdict,
 		if rung == rungBuckets && s.DB.oneFile {
 			s.Tell("SQLite has one writer at a time, so more rows gain nothing here; on Postgres they do")
 		}
+		if err := s.lookAtSale(ctx, rung); err != nil { // so that there is a beginning
+			return Verdict{}, err
+		}
 		began := time.Now()
 		for _, c := range calls {
 			if err := c.Go(); err != nil {

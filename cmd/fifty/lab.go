@@ -154,10 +154,11 @@ func (a *app) runLab(parent context.Context, f labFlags) (err error) {
 	defer page.discard()
 	ctx, _, stop := a.untilSignal(parent)
 	defer stop()
-	f.cfg.Watcher = a.watcher(f.json)
+	var sale lastTick
+	f.cfg.Watcher = a.watcher(f.json, &sale)
 	report, err := lab.Play(ctx, f.cfg)
 	if err != nil {
-		return interrupted(ctx, err)
+		return interrupted(ctx, err, &sale)
 	}
 	if f.json {
 		if err := a.printJSON(report); err != nil {
@@ -174,21 +175,37 @@ func (a *app) runLab(parent context.Context, f labFlags) (err error) {
 }
 
 // interrupted is the error of a run that a signal ended, whatever else that led to; any other comes back as it is.
-func interrupted(ctx context.Context, err error) error {
+func interrupted(ctx context.Context, err error, sale *lastTick) error {
 	switch {
 	case ctx.Err() == nil:
 		return err
 	case err == context.Canceled: //nolint:errorlint // this alone says that the end was clean
-		return &failure{errors.New("interrupted; the hosts are gone and nothing is left behind")}
+		return &failure{errors.New("interrupted; the hosts are gone and nothing is left behind" + sale.text())}
 	default:
 		return &failure{fmt.Errorf("interrupted: %w", err)}
 	}
 }
 
-// watcher shows the session as it goes.
-func (a *app) watcher(asJSON bool) lab.Watcher {
+// lastTick shows nothing, and remembers how a sale stood, to be told if it is interrupted.
+type lastTick struct {
+	lab.Silent
+	tick *lab.Tick
+}
+
+func (l *lastTick) Run(lab.Played)    { l.tick = nil }
+func (l *lastTick) Tick(now lab.Tick) { l.tick = &now }
+
+func (l *lastTick) text() string {
+	if l.tick == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the sale stood at %d tried, %d sold, %d refused, %d left", l.tick.Tried, l.tick.Sold, l.tick.Refused, l.tick.Left)
+}
+
+// watcher shows the session as it goes. Nothing can be shown before the one document of JSON, so sale remembers.
+func (a *app) watcher(asJSON bool, sale *lastTick) lab.Watcher {
 	if asJSON {
-		return lab.Silent{}
+		return sale
 	}
 	t := &lab.Text{Out: a.out, Color: isTerminal(a.out) && os.Getenv("NO_COLOR") == ""}
 	if isTerminal(a.out) && isTerminal(a.err) {

@@ -37,6 +37,7 @@ var programs = map[string]func(args []string) error{
 	soakHost:   func(args []string) error { return runSoakHost(args[0], args[1]) },
 	saleHost:   func(args []string) error { return runSaleHost(args[0], args[1]) },
 	linearHost: runLinearHost,
+	saleLinear: runSaleLinear,
 }
 
 func run(m *testing.M) int {

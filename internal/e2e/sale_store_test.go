@@ -24,7 +24,8 @@ type saleStore struct {
 // saleConns is how many connections one host has to Postgres.
 const saleConns = 8
 
-// openSale opens the stock behind a URL; the tables must be there, unless prepare says to make them.
+// openSale opens the stock behind a URL; the tables must be there, unless prepare says to make them. Redis's may end
+// in # and a prefix of keys.
 func openSale(ctx context.Context, url string, prepare bool) (*saleStore, error) {
 	kind, _, _ := strings.Cut(url, ":")
 	switch kind {
@@ -73,6 +74,7 @@ func saleOnPostgres(ctx context.Context, url string, prepare bool) (*saleStore, 
 }
 
 func saleOnRedis(url string) (*saleStore, error) {
+	url, prefix, _ := strings.Cut(url, "#")
 	option, err := rueidis.ParseURL(url)
 	if err != nil {
 		return nil, err
@@ -82,6 +84,6 @@ func saleOnRedis(url string) (*saleStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	stock := redis.New(client, redis.Config{}).Stock()
+	stock := redis.New(client, redis.Config{Prefix: prefix}).Stock()
 	return &saleStore{stock, stock, client.Close}, nil
 }

@@ -142,10 +142,22 @@ func (d *Database) text(query string) string {
 	return strings.NewReplacer("now_ms()", d.now, " for update", d.forUpdate).Replace(query)
 }
 
-// Widen lets this process have so many connections, and keep them.
-func (d *Database) Widen(connections int) {
+// Widen lets this process have so many connections, opens them, and keeps them.
+func (d *Database) Widen(ctx context.Context, connections int) (err error) {
 	d.sql.SetMaxOpenConns(connections)
 	d.sql.SetMaxIdleConns(connections)
+	var all []*sql.Conn
+	for range connections {
+		conn, opening := d.sql.Conn(ctx)
+		if err = opening; err != nil {
+			break
+		}
+		all = append(all, conn)
+	}
+	for _, conn := range all {
+		err = errors.Join(err, conn.Close())
+	}
+	return err
 }
 
 // Conn takes a connection, or waits until one is free. It is the caller's to close.

@@ -42,8 +42,9 @@ func flashSale() *Scenario {
 	return &Scenario{
 		Name: FlashSale, Title: "The ladder of a flash sale: one row, combined, buckets", Show: true, HostsMax: saleHostsMax,
 		Wrong: "More people want a ticket than there are, all at once, and the stock is one hot row. Each rung sells to " +
-			"the same crowd. All are exact: by hand with the textbook's conditional decrement, and with the three " +
-			"strategies of inventory, which keep holds, and refusals that stay, as well.",
+			"the same crowd, and all are exact. By hand a ticket takes the row once. The strategies of inventory take it " +
+			"to hold the ticket, to confirm it, and to keep a refusal, so that it stays one; Combined takes it for many " +
+			"buyers at once.",
 		Tables: []string{productsTable, reservationsTable},
 		Actions: map[string]Action{
 			"sell": action(sellToCrowd), "count": action(countSales),

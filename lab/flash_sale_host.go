@@ -67,7 +67,9 @@ func sellToCrowd(ctx context.Context, a *Actor, s selling) (sold, error) {
 	if a.DB.oneFile && s.Rung == rungHand {
 		s.Conns = 1 // more would only keep each other from the file
 	}
-	a.DB.Widen(s.Conns)
+	if err := a.DB.Widen(ctx, s.Conns); err != nil {
+		return sold{}, err
+	}
 	buy := byHand(a)
 	if strategy, ok := strategies[s.Rung]; ok {
 		buy = byInventory(inventory.New(a.DB.Stock, inventory.Config{Strategy: strategy}))

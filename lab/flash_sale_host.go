@@ -75,7 +75,7 @@ func sellToCrowd(ctx context.Context, a *Actor, s selling) (sold, error) {
 		buy = byInventory(inventory.New(a.DB.Stock, inventory.Config{Strategy: strategy}))
 	}
 	t := tallyOf(a)
-	err := a.Hold(ctx, "open", Step{"opens its doors", grouped(s.Buyers) + " buyers wait", Plain})
+	err := a.Hold(ctx, "open", Step{"opens its doors", "its buyers wait", Plain})
 	if err != nil {
 		return sold{}, err
 	}

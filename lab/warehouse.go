@@ -62,7 +62,7 @@ func reserve(ctx context.Context, a *Actor, o basket) (out sale, held bool, err 
 	if ttl == 0 {
 		ttl = holdLong
 	}
-	did := fmt.Sprintf("Reserve %s: 1, for %s, by the order's id", o.SKU, span(ttl))
+	did := fmt.Sprintf("Reserve %s: 1, for %s, by order id", o.SKU, span(ttl))
 	hold, err := inventoryOf(a).Reserve(ctx, o.ID, o.items(), ttl)
 	short, soldOut := errors.AsType[*inventory.SoldOutError](err)
 	switch {

@@ -266,7 +266,11 @@ func (s *sale) askAgain(orders []saleOrder) {
 // stands says whether what a shopper was told of an order is what the stock says.
 func (s *sale) stands(o saleOrder) error {
 	told, known := s.told[o.ID]
-	h, err := s.stock.Reserve(s.t.Context(), o.ID, o.Items, o.TTL)
+	var h inventory.Hold
+	err := s.insist(func() (err error) {
+		h, err = s.stock.Reserve(s.t.Context(), o.ID, o.Items, o.TTL)
+		return err
+	})
 	states := map[string]inventory.State{
 		saleSold: inventory.Confirmed, saleReleased: inventory.Released, saleLapsed: inventory.Lapsed, saleLeft: inventory.Expired, saleSoldOut: inventory.Refused,
 	}

@@ -122,6 +122,8 @@ func (s *sale) heldBy(m *member, items inventory.Items, ttl time.Duration) (o sa
 	s.t.Cleanup(shopper.Wait)
 	select {
 	case <-gate.booked:
+	case a := <-answers:
+		s.t.Fatalf("order %+v did not get to the till: %+v", o, a)
 	case <-time.After(waitMax):
 		s.t.Fatalf("order %s did not get to the till within %v", o.ID, waitMax)
 	}
@@ -141,8 +143,9 @@ func (s *sale) wants(o saleOrder, members []*member, outcome string) {
 func (s *sale) killHolder(m *member, n int) {
 	s.t.Helper()
 	sku := fmt.Sprint("kept-", n)
-	s.deliver(inventory.Items{sku: 2})
-	o, pay, ended := s.heldBy(m, inventory.Items{saleHot: 1, sku: 2}, saleLong)
+	items := inventory.Items{sku: 2, sku + "-too": 1} // the hot one may be sold out at any moment
+	s.deliver(items)
+	o, pay, ended := s.heldBy(m, items, saleLong)
 	s.killMember(m)
 	pay()
 	s.wants(s.next(inventory.Items{saleHot: 1, sku: 1}, fatePays, saleLong), without(s.members, m), saleSoldOut)

@@ -80,7 +80,7 @@ func (k Keys[Tx]) inTxLate(
 		return idempotency.Claimed{}, tx.abandon(ctx, claimErr)
 	case fate == waiting && fnErr != nil:
 		tx.rollback(ctx)
-		*fn = func(context.Context, Tx) (idempotency.Response, error) { return idempotency.Response{}, fnErr }
+		*fn = func(context.Context, Tx) (idempotency.Response, error) { return response, fnErr }
 		return idempotency.Claimed{}, errLookAgain
 	case fnErr != nil:
 		return idempotency.Claimed{}, tx.abandon(ctx, fnErr)

@@ -7,6 +7,8 @@ GO ?= go
 TESTFLAGS ?=
 # How long make fuzz stays with each target.
 FUZZTIME ?= 20s
+# Which soaks make soak runs: idempotency, inventory, wire-cuts. All when empty.
+SOAK ?=
 # What make bench runs.
 BENCH ?= --list
 
@@ -37,7 +39,7 @@ race: ## test everything with the race detector (needs a C compiler)
 
 soak: ## run all rounds of each soak (make test runs three), and keep what they print in docs/proof
 	@scripts/needs.sh
-	@scripts/soak.sh $(TESTFLAGS)
+	@scripts/soak.sh $(SOAK) $(TESTFLAGS)
 
 model: ## check the model of a key's record with spin (docs/model)
 	@docs/model/check.sh

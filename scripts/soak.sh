@@ -2,7 +2,7 @@
 # Runs each soak with all of its rounds, and keeps what they print in docs/proof. A
 # soak that fails leaves the proof of the last good run as it is.
 #
-#   scripts/soak.sh [FLAG...]           flags for go test, such as -run Postgres
+#   scripts/soak.sh [NAME...] [FLAG...] NAME: idempotency, inventory, wire-cuts; flags for go test
 #   FIFTY_SOAK_ROUNDS=5 scripts/soak.sh another number of rounds
 #   FIFTY_SEED=17 scripts/soak.sh       the kills and stops of an earlier run again
 set -euo pipefail
@@ -13,6 +13,8 @@ export FIFTY_SOAK_ROUNDS=${FIFTY_SOAK_ROUNDS:-50}
 # One line each: the file in docs/proof, the package, and which of its tests.
 soaks=(
 	'soak-idempotency.txt ./internal/e2e ^(TestSoakOfKilledHosts|TestEachKeyOn.*IsLinearizable)'
+	'soak-inventory.txt ./internal/e2e ^(TestSoakOfASale|TestStockOn.*IsLinearizable)'
+	'soak-wire-cuts.txt ./store/postgres ^(TestPostgresWireCutSweep|TestPostgresEveryMessage|TestPostgresKeepsTheContractOfStock)'
 )
 
 log=$(mktemp)
@@ -20,7 +22,7 @@ trap 'rm -f "$log"' EXIT
 
 # summary is what each soak says of itself, without where in the source that was, and how each ended.
 summary() {
-	sed -nE 's/^.*: soak: /\n/p; s/^ *--- (PASS|FAIL)/\n\1/p' "$log"
+	sed -nE 's/^.*: (soak: |(wire-cut sweep))/\n\2/p; s/^ *--- (PASS|FAIL)/\n\1/p' "$log"
 }
 
 run() {
@@ -33,7 +35,7 @@ run() {
 		echo "soak: failed; docs/proof/$file is left as it is" >&2
 		return "$code"
 	fi
-	if ! grep -q ': soak: ' "$log"; then
+	if ! grep -qE ': (soak: |wire-cut sweep)' "$log"; then
 		cat "$log"
 		echo "soak: no soak of $package ran" >&2
 		return 1
@@ -52,7 +54,22 @@ run() {
 	cat "docs/proof/$file"
 }
 
+names=()
+while [ $# -gt 0 ] && [[ $1 != -* ]]; do
+	names+=("$1")
+	shift
+done
+for name in "${names[@]}"; do
+	if ! printf '%s\n' "${soaks[@]}" | grep -q "^soak-$name\.txt "; then
+		echo "soak: there is no $name; there are: $(printf '%s\n' "${soaks[@]}" | sed -E 's/^soak-([a-z-]+)\.txt .*/\1/' | paste -sd ' ')" >&2
+		exit 2
+	fi
+done
+
 for soak in "${soaks[@]}"; do
 	read -r file package tests <<<"$soak"
+	if [ ${#names[@]} -gt 0 ] && [[ " ${names[*]} " != *" $(sed -E 's/^soak-(.*)\.txt$/\1/' <<<"$file") "* ]]; then
+		continue
+	fi
 	run "$file" "$package" "$tests" "$@"
 done

@@ -152,6 +152,7 @@ func (c Config) Validate() error {
 type Keys struct {
 	store      Store
 	cfg        Config
+	together   *together
 	abandoning chan struct{} // a place for each clean-up of a lost claim
 	abandoned  sync.Map      // the IDs of the attempts that are cleaned up
 	flights    flights
@@ -167,7 +168,11 @@ func New(store Store, cfg Config) *Keys {
 	if store == nil {
 		panic(&fifty.InvalidError{Field: "store", Problem: "is nil"})
 	}
-	return &Keys{store: store, cfg: cfg.withDefaults(), abandoning: make(chan struct{}, abandonMax), lately: latelyOf(store)}
+	cfg = cfg.withDefaults()
+	return &Keys{
+		store: store, cfg: cfg, together: newTogether(store, cfg),
+		abandoning: make(chan struct{}, abandonMax), lately: latelyOf(store),
+	}
 }
 
 // Do runs fn for the first arrival of req and gives every arrival the same answer. fn never starts twice

@@ -1,0 +1,87 @@
+package postgres
+
+import "strings"
+
+// The statements of several keys at once: each does what its like for one key does, for the same reasons, and
+// says here what is different. They take arrays, one element per member; a key is in them once.
+
+// Window by a column instead of an argument. There is one window for all whose keys carry a time.
+var (
+	windowAskedSQL = strings.ReplaceAll(windowSQL, "$9::timestamptz", "a.made")
+	windowMadeSQL  = strings.ReplaceAll(windowSQL, "$9::timestamptz", "k.made")
+)
+
+// Linearization point of each claim: its insert into the unique index, as in claimInsertSQL; nobody sees it before
+// the commit of all. A loser gets no row.
+//
+// An insert waits for another one of the same key that is not committed. So the keys come in order: two batches
+// that share keys meet at the first one, and neither waits for what waits for it.
+const claimInsertManySQL = `
+insert into {schema}.keys as k (scope, key, fingerprint, state, token, attempt, owner, resume, made, expires)
+select a.scope, a.key, a.fingerprint, 1, {floor} + 1, a.attempt, a.owner, a.resume, a.made,
+       clock_timestamp() + a.lease * interval '1 microsecond'
+from unnest(
+    $1::text[], $2::text[], $3::bytea[], $4::text[], $5::text[],
+    $6::boolean[], $7::bigint[], $8::bigint[], $9::timestamptz[]
+) with ordinality as a (scope, key, fingerprint, attempt, owner, resume, lease, lock, made, place)
+where {try_lock}(a.lock) and {window_asked}
+order by a.place
+on conflict do nothing
+returning k.scope, k.key, k.token / case when {above} and {window_made} then 1 else 0 end
+`
+
+// What is there for claims that got no row: see claimLookSQL.
+const claimLookManySQL = `
+select a.place, {try_lock}(a.lock), clock_timestamp(), {record}
+from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as a (scope, key, lock, place)
+left join {schema}.keys k on k.scope = a.scope and k.key = a.key
+`
+
+// Linearization point of each renewal: its update, made while the row is locked: see renewSQL. A row that another
+// has locked is passed over, so that one owner whose row is held up never makes the others lose their leases; and
+// who never waits has no part in a deadlock.
+const renewManySQL = `
+with mine as materialized (
+    select k.scope, k.key, k.expires, a.place
+    from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) with ordinality as a (scope, key, token, attempt, place)
+    join {schema}.keys k on k.scope = a.scope and k.key = a.key
+    where k.token = a.token and k.attempt = a.attempt
+      and k.state = 1
+    for update of k skip locked
+)
+update {schema}.keys k
+set expires = clock_timestamp() + $5::bigint * interval '1 microsecond', changed = clock_timestamp()
+from mine
+where k.scope = mine.scope and k.key = mine.key
+  and mine.expires > clock_timestamp()
+returning mine.place
+`
+
+// Linearization point of each completion: its update, see completeSQL. A row that another has locked is passed
+// over, as by a renewal.
+const completeManySQL = `
+with mine as materialized (
+    select k.scope, k.key, a.state, a.status, a.header, a.body, a.not_replayable, a.place
+    from unnest(
+        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::smallint[],
+        $6::integer[], $7::bytea[], $8::bytea[], $9::boolean[]
+    ) with ordinality as a (scope, key, token, attempt, state, status, header, body, not_replayable, place)
+    join {schema}.keys k on k.scope = a.scope and k.key = a.key
+    where k.token = a.token and k.attempt = a.attempt
+      and k.state in (1, 3)
+    for update of k skip locked
+)
+update {schema}.keys k
+set state = mine.state, status = mine.status, header = mine.header, body = mine.body,
+    not_replayable = mine.not_replayable, changed = clock_timestamp(),
+    expires = case mine.state when 1 then least(k.expires, clock_timestamp()) else k.expires end
+from mine
+where k.scope = mine.scope and k.key = mine.key
+returning mine.place
+`
+
+const findManySQL = `
+select a.place, {record}
+from unnest($1::text[], $2::text[]) with ordinality as a (scope, key, place)
+left join {schema}.keys k on k.scope = a.scope and k.key = a.key
+`

@@ -30,58 +30,83 @@ on conflict do nothing
 returning k.scope, k.key, k.token / case when {above} and {window_made} then 1 else 0 end
 `
 
-// What is there for claims that got no row: see claimLookSQL.
+// What is there for claims that got no row: see claimLookSQL. Each record is looked up by itself, and "offset 0"
+// keeps the planner from reading the whole table for a large batch instead.
 const claimLookManySQL = `
 select a.place, {try_lock}(a.lock), clock_timestamp(), {record}
 from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as a (scope, key, lock, place)
-left join {schema}.keys k on k.scope = a.scope and k.key = a.key
+left join lateral (
+    select *
+    from {schema}.keys
+    where scope = a.scope and key = a.key
+    offset 0
+) k on true
 `
 
 // Linearization point of each renewal: its update, made while the row is locked: see renewSQL. A row that another
 // has locked is passed over, so that one owner whose row is held up never makes the others lose their leases; and
 // who never waits has no part in a deadlock.
+//
+// The rows are found one by one, and then again by where they lie, which is the quickest; any other condition might
+// be one that the planner reads the whole table for. A row that moved between the snapshot and its lock is not
+// found again, and counts as passed over.
 const renewManySQL = `
 with mine as materialized (
-    select k.scope, k.key, k.expires, a.place
+    select k.ctid as lies, k.scope, k.key, k.expires, a.place
     from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) with ordinality as a (scope, key, token, attempt, place)
-    join {schema}.keys k on k.scope = a.scope and k.key = a.key
-    where k.token = a.token and k.attempt = a.attempt
-      and k.state = 1
-    for update of k skip locked
+    cross join lateral (
+        select ctid, scope, key, expires
+        from {schema}.keys
+        where scope = a.scope and key = a.key
+          and token = a.token and attempt = a.attempt
+          and state = 1
+        for update skip locked
+    ) k
 )
 update {schema}.keys k
 set expires = clock_timestamp() + $5::bigint * interval '1 microsecond', changed = clock_timestamp()
 from mine
-where k.scope = mine.scope and k.key = mine.key
+where k.ctid = any (array (select lies from mine))
+  and k.scope = mine.scope and k.key = mine.key
   and mine.expires > clock_timestamp()
 returning mine.place
 `
 
 // Linearization point of each completion: its update, see completeSQL. A row that another has locked is passed
-// over, as by a renewal.
+// over, and the rows are found, as by a renewal.
 const completeManySQL = `
 with mine as materialized (
-    select k.scope, k.key, a.state, a.status, a.header, a.body, a.not_replayable, a.place
+    select k.ctid as lies, k.scope, k.key, a.state, a.status, a.header, a.body, a.not_replayable, a.place
     from unnest(
         $1::text[], $2::text[], $3::bigint[], $4::text[], $5::smallint[],
         $6::integer[], $7::bytea[], $8::bytea[], $9::boolean[]
     ) with ordinality as a (scope, key, token, attempt, state, status, header, body, not_replayable, place)
-    join {schema}.keys k on k.scope = a.scope and k.key = a.key
-    where k.token = a.token and k.attempt = a.attempt
-      and k.state in (1, 3)
-    for update of k skip locked
+    cross join lateral (
+        select ctid, scope, key
+        from {schema}.keys
+        where scope = a.scope and key = a.key
+          and token = a.token and attempt = a.attempt
+          and state in (1, 3)
+        for update skip locked
+    ) k
 )
 update {schema}.keys k
 set state = mine.state, status = mine.status, header = mine.header, body = mine.body,
     not_replayable = mine.not_replayable, changed = clock_timestamp(),
     expires = case mine.state when 1 then least(k.expires, clock_timestamp()) else k.expires end
 from mine
-where k.scope = mine.scope and k.key = mine.key
+where k.ctid = any (array (select lies from mine))
+  and k.scope = mine.scope and k.key = mine.key
 returning mine.place
 `
 
 const findManySQL = `
 select a.place, {record}
 from unnest($1::text[], $2::text[]) with ordinality as a (scope, key, place)
-left join {schema}.keys k on k.scope = a.scope and k.key = a.key
+left join lateral (
+    select *
+    from {schema}.keys
+    where scope = a.scope and key = a.key
+    offset 0
+) k on true
 `

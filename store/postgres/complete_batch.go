@@ -37,17 +37,20 @@ func (k Keys[Tx]) ends(claims []idempotency.Claim) *ends[Tx] {
 	return e
 }
 
-// change runs a statement that returns the places of those in once that it has changed.
+// change runs a statement that returns the keys of those in once that it has changed.
 func (e *ends[Tx]) change(ctx context.Context, change *call) error {
-	var place int64
-	changed := make([]bool, len(e.once))
-	change.into(&place)
-	change.each = func() error { changed[place-1] = true; return nil }
+	var id keyID
+	changed := make(map[keyID]bool, len(e.once))
+	change.into(&id.scope, &id.key)
+	change.each = func() error { changed[id] = true; return nil }
 	if err := e.keys.store.run(ctx, change); err != nil {
 		return err
 	}
-	for at, i := range e.once {
-		if !changed[at] {
+	if len(changed) == len(e.once) {
+		return nil
+	}
+	for _, i := range e.once {
+		if !changed[keyID{e.claims[i].Scope, e.claims[i].Key}] {
 			e.left = append(e.left, i)
 		}
 	}

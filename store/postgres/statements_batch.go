@@ -47,57 +47,50 @@ left join lateral (
 // has locked is passed over, so that one owner whose row is held up never makes the others lose their leases; and
 // who never waits has no part in a deadlock.
 //
-// The rows are found one by one, and then again by where they lie, which is the quickest; any other condition might
-// be one that the planner reads the whole table for. A row that moved between the snapshot and its lock is not
-// found again, and counts as passed over.
+// Each row is found by itself and locked, and so it is there when it is inserted again, which leads to it by the
+// index. An update with a join would say the same; but a plan that was made for an empty table reads all of it.
 const renewManySQL = `
-with mine as materialized (
-    select k.ctid as lies, k.scope, k.key, k.expires, a.place
-    from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) with ordinality as a (scope, key, token, attempt, place)
-    cross join lateral (
-        select ctid, scope, key, expires
-        from {schema}.keys
-        where scope = a.scope and key = a.key
-          and token = a.token and attempt = a.attempt
-          and state = 1
-        for update skip locked
-    ) k
-)
-update {schema}.keys k
+insert into {schema}.keys as k (scope, key, fingerprint, state, token, attempt, owner, expires)
+select mine.scope, mine.key, mine.fingerprint, mine.state, mine.token, mine.attempt, mine.owner, mine.expires
+from unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) as a (scope, key, token, attempt)
+cross join lateral (
+    select *
+    from {schema}.keys
+    where scope = a.scope and key = a.key
+      and token = a.token and attempt = a.attempt
+      and state = 1
+    for update skip locked
+) mine
+on conflict (scope, key) do update
 set expires = clock_timestamp() + $5::bigint * interval '1 microsecond', changed = clock_timestamp()
-from mine
-where k.ctid = any (array (select lies from mine))
-  and k.scope = mine.scope and k.key = mine.key
-  and mine.expires > clock_timestamp()
-returning mine.place
+where k.expires > clock_timestamp()
+returning k.scope, k.key
 `
 
 // Linearization point of each completion: its update, see completeSQL. A row that another has locked is passed
 // over, and the rows are found, as by a renewal.
 const completeManySQL = `
-with mine as materialized (
-    select k.ctid as lies, k.scope, k.key, a.state, a.status, a.header, a.body, a.not_replayable, a.place
-    from unnest(
-        $1::text[], $2::text[], $3::bigint[], $4::text[], $5::smallint[],
-        $6::integer[], $7::bytea[], $8::bytea[], $9::boolean[]
-    ) with ordinality as a (scope, key, token, attempt, state, status, header, body, not_replayable, place)
-    cross join lateral (
-        select ctid, scope, key
-        from {schema}.keys
-        where scope = a.scope and key = a.key
-          and token = a.token and attempt = a.attempt
-          and state in (1, 3)
-        for update skip locked
-    ) k
-)
-update {schema}.keys k
-set state = mine.state, status = mine.status, header = mine.header, body = mine.body,
-    not_replayable = mine.not_replayable, changed = clock_timestamp(),
-    expires = case mine.state when 1 then least(k.expires, clock_timestamp()) else k.expires end
-from mine
-where k.ctid = any (array (select lies from mine))
-  and k.scope = mine.scope and k.key = mine.key
-returning mine.place
+insert into {schema}.keys as k
+    (scope, key, fingerprint, token, attempt, owner, expires, state, status, header, body, not_replayable)
+select mine.scope, mine.key, mine.fingerprint, mine.token, mine.attempt, mine.owner, mine.expires,
+       a.state, a.status, a.header, a.body, a.not_replayable
+from unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::text[], $5::smallint[],
+    $6::integer[], $7::bytea[], $8::bytea[], $9::boolean[]
+) as a (scope, key, token, attempt, state, status, header, body, not_replayable)
+cross join lateral (
+    select *
+    from {schema}.keys
+    where scope = a.scope and key = a.key
+      and token = a.token and attempt = a.attempt
+      and state in (1, 3)
+    for update skip locked
+) mine
+on conflict (scope, key) do update
+set state = excluded.state, status = excluded.status, header = excluded.header, body = excluded.body,
+    not_replayable = excluded.not_replayable, changed = clock_timestamp(),
+    expires = case excluded.state when 1 then least(k.expires, clock_timestamp()) else k.expires end
+returning k.scope, k.key
 `
 
 const findManySQL = `

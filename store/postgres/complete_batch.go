@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -116,7 +117,7 @@ func (k Keys[Tx]) completeMany(ctx context.Context, all []idempotency.Completion
 	headers, bodies := make([][]byte, n), make([][]byte, n)
 	for at, i := range e.once {
 		header, err := encodeHeader(all[i].Response.Header)
-		if err != nil {
+		if err := errors.Join(err, checkStatus(all[i].Response)); err != nil {
 			return nil, err
 		}
 		states[at], statuses[at], notReplayables[at] = int64(all[i].State), int64(all[i].Response.Status), all[i].Response.NotReplayable

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fiftyhosts/fifty/idempotency"
 	"github.com/fiftyhosts/fifty/store/postgres"
@@ -48,9 +49,13 @@ func rush[Tx any](t *testing.T, s *postgres.Store[Tx], sees func(point string)) 
 	arrive := func(i int, ctx context.Context) {
 		all.Go(func() {
 			key := fmt.Sprint("key ", i)
-			res, err := keys.Do(ctx, request(key), func(context.Context) (idempotency.Response, error) { return created(key), nil })
-			if err == nil && string(res.Body) != key {
-				err = fmt.Errorf("the answer is %q", res.Body)
+			runs := 0
+			res, err := keys.Do(ctx, request(key), func(context.Context) (idempotency.Response, error) {
+				runs++
+				return created(key), nil
+			})
+			if err == nil && (string(res.Body) != key || res.Replayed || runs != 1) {
+				err = fmt.Errorf("the answer is %q, replayed %v, after %d runs", res.Body, res.Replayed, runs)
 			}
 			errs[i] = err
 		})
@@ -94,6 +99,73 @@ func sharesStatements[Tx any](t *testing.T, s *postgres.Store[Tx]) {
 		rec, err := s.Keys().Find(t.Context(), "acme", fmt.Sprint("key ", i))
 		if err != nil || rec.State != idempotency.Done {
 			t.Errorf("key %d: %+v, %v", i, rec, err)
+		}
+	}
+}
+
+// A batch whose reply is lost is nobody's failure: each of its callers asks again, and is known by its id.
+func TestPostgresCallersWhoseBatchLostItsReplyEachGetTheirOwnAnswerOfOneRun(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []string{"claim.insert_many", "complete_many"} {
+		t.Run(batch, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			wire, through := newRelay(t, b.url)
+			s := postgres.New(newPool(t, through, func(c *pgxpool.Config) { // one connection: one message at a time
+				c.MaxConns = 1
+				c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+			}), postgres.Config{})
+			warmBatches(t, s.Keys())
+			var lost sync.Once
+			var mu sync.Mutex
+			var after []string
+			again := make(chan struct{}) // closed when the claims are asked for again
+			asked := sync.OnceFunc(func() { close(again) })
+			errs := rush(t, s, func(point string) {
+				mu.Lock()
+				struck := len(after) > 0
+				if struck || point == batch {
+					after = append(after, point)
+				}
+				mu.Unlock()
+				switch {
+				case point == batch:
+					lost.Do(func() { wire.arm(loseReply) })
+				case batch == "claim.insert_many" && struck && strings.HasPrefix(point, "claim."):
+					asked()
+				case batch == "claim.insert_many" && point == "complete": // of the first caller: not on the wire meanwhile
+					<-again
+				}
+			})
+			for i, err := range errs {
+				if err != nil {
+					t.Errorf("caller %d: %v", i, err)
+				}
+			}
+			if strikes := wire.Strikes(); len(strikes) != 1 {
+				t.Errorf("%d replies were lost", len(strikes))
+			}
+			if n := one[int](t, b.pool, `select count(*) from fifty.keys where state = 2 and starts_with(key, 'key ')`); n != crowd {
+				t.Errorf("%d keys are done", n)
+			}
+		})
+	}
+}
+
+// warmBatches has all statements prepared.
+func warmBatches[Tx any](t *testing.T, keys postgres.Keys[Tx]) {
+	t.Helper()
+	for _, batch := range [][]idempotency.Attempt{{attempt("warm"), attempt("warm too")}, {attempt("warm alone")}} {
+		answers, err := keys.Claim(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ends []idempotency.Completion
+		for _, c := range answers {
+			ends = append(ends, idempotency.Completion{Claim: claimOf(c.Record), State: idempotency.Free})
+		}
+		if errs, err := keys.Complete(t.Context(), ends); err != nil || errors.Join(errs...) != nil {
+			t.Fatal(errs, err)
 		}
 	}
 }

@@ -103,6 +103,8 @@ type outcome struct {
 	explains    []string
 	ratios      []Ratio
 	notes       []string
+	curve       string
+	at          int
 }
 
 // run runs a case.
@@ -115,6 +117,7 @@ func run(ctx context.Context, groupName string, c Case, o options, s *servers, s
 	return outcome{
 		group: groupName, name: c.Name, goal: c.Goal, what: c.What, value: value, err: err, rough: o.rough,
 		took: time.Since(began), explains: b.explains, ratios: b.ratios, notes: b.notes,
+		curve: c.Curve, at: c.At,
 	}
 }
 

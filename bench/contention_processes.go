@@ -26,8 +26,17 @@ const (
 	saleHostCallers = 32
 )
 
-// The pools that each host of the hand-written side is given: 8 to 64 connections in all.
-var handHostPools = []int{1, 2, 4, 8}
+// handHostPools are the pools that each host of the hand-written side is given: as many connections in all as
+// handPools, shared out.
+func handHostPools(hosts int) []int {
+	var pools []int
+	for _, connections := range handPools {
+		if connections >= hosts {
+			pools = append(pools, connections/hosts)
+		}
+	}
+	return pools
+}
 
 var processCases = []Case{
 	{
@@ -35,7 +44,7 @@ var processCases = []Case{
 		Goal: atLeast(14),
 		What: "8 processes with 32 callers each reserve one unit of one SKU. Theirs: the one statement, in as many processes, at its best pool size for each.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			r, _, err := processes(ctx, b)
+			r, _, err := processes(ctx, b, saleHosts)
 			return r.Median, err
 		},
 	},
@@ -44,7 +53,7 @@ var processCases = []Case{
 		Goal: atLeast(0.7),
 		What: "The same. The slowest process's orders against those of the quickest: the median of the rounds.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			_, fairness, err := processes(ctx, b)
+			_, fairness, err := processes(ctx, b, saleHosts)
 			return median(fairness), err
 		},
 	},
@@ -120,12 +129,12 @@ type saleHost struct {
 	done  *json.Decoder
 }
 
-func startSaleHosts(ctx context.Context, b *bench, url string) ([]saleHost, error) {
+func startSaleHosts(ctx context.Context, b *bench, url string, n int) ([]saleHost, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	hosts := make([]saleHost, saleHosts)
+	hosts := make([]saleHost, n)
 	for i := range hosts {
 		cmd := exec.CommandContext(ctx, program)
 		cmd.Env = append(os.Environ(), saleVariable+"="+url)
@@ -171,12 +180,13 @@ func together(hosts []saleHost, task saleTask) (perSecond float64, each []int64,
 	return perSecond, each, nil
 }
 
-func processes(ctx context.Context, b *bench) (Ratio, []float64, error) {
+// processes is the sale of one SKU by n hosts. It returns the ratio, and how fair each round was.
+func processes(ctx context.Context, b *bench, n int) (Ratio, []float64, error) {
 	s, err := newSale(ctx, b, saleSupply, saleSKU)
 	if err != nil {
 		return Ratio{}, nil, err
 	}
-	hosts, err := startSaleHosts(ctx, b, s.url)
+	hosts, err := startSaleHosts(ctx, b, s.url, n)
 	if err != nil {
 		return Ratio{}, nil, err
 	}
@@ -184,7 +194,8 @@ func processes(ctx context.Context, b *bench) (Ratio, []float64, error) {
 		return Ratio{}, nil, err
 	}
 	b.Explain("By hand:\n%s", handReserve)
-	sides := append([]int{0}, handHostPools...)
+	pools := handHostPools(n)
+	sides := append([]int{0}, pools...)
 	figures := make([]Figures, len(sides))
 	var fairness []float64
 	for round := range b.Rounds + 1 { // the first one warms up
@@ -214,11 +225,11 @@ func processes(ctx context.Context, b *bench) (Ratio, []float64, error) {
 		}
 	}
 	figures[0].Name = "Combined"
-	for i, hand := range handHostPools {
+	for i, hand := range pools {
 		figures[i+1].Name = fmt.Sprintf("by hand, pools of %d", hand)
 	}
 	best := fastest(figures[1:], func(f Figures) float64 { return -median(f.PerSecond) })
-	r := Ratio{Kind: "throughput", Workers: saleHosts * saleHostCallers, Ours: figures[0]}
+	r := Ratio{Kind: "throughput", Workers: n * saleHostCallers, Ours: figures[0]}
 	r.Theirs, r.Others = apart(figures[1:], best)
 	r.Rounds = ratios(r.Ours.PerSecond, r.Theirs.PerSecond)
 	r.Median = median(r.Rounds)

@@ -31,5 +31,10 @@ func groups() []group {
 				doCases,
 			),
 		},
+		{
+			Name:  "growth",
+			What:  "how a sale of one SKU grows with the callers and the processes; --plot draws it",
+			Cases: growthCases(),
+		},
 	}
 }

@@ -65,6 +65,9 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) int {
 	if o.raw != "" {
 		failed = errors.Join(failed, writeRaw(o.raw, s.is, outcomes))
 	}
+	if o.plot != "" && ctx.Err() == nil {
+		failed = errors.Join(failed, writePlot(o.plot, outcomes))
+	}
 	if failed != nil {
 		_, _ = fmt.Fprintf(stderr, "bench: %v\n", failed)
 	}

@@ -17,6 +17,7 @@ type options struct {
 	rough  bool
 	db     string
 	raw    string
+	plot   string // a file, or empty
 
 	profiles string // a folder, or empty
 }
@@ -36,6 +37,7 @@ func parse(args []string, all []group) (options, error) {
 	flags.StringVar(&only, "only", "", "")
 	flags.StringVar(&o.db, "db", "", "")
 	flags.StringVar(&o.raw, "json", "", "")
+	flags.StringVar(&o.plot, "plot", "", "")
 	flags.StringVar(&o.profiles, "profile", "", "")
 	var names []string
 	for rest := args; ; {
@@ -54,8 +56,13 @@ func parse(args []string, all []group) (options, error) {
 		return options{}, errors.New("name a group to measure")
 	}
 	var err error
-	o.groups, err = choose(all, names, only)
-	return o, err
+	if o.groups, err = choose(all, names, only); err != nil {
+		return o, err
+	}
+	if o.plot != "" && !slices.ContainsFunc(o.groups, group.grows) {
+		return o, errors.New("--plot: none of these cases can be drawn; the group growth can")
+	}
+	return o, nil
 }
 
 // choose returns the named groups, or all, with the cases that the pattern matches.
@@ -106,6 +113,7 @@ func usage(w io.Writer, all []group) {
   --db URL     a Postgres server to use (postgres://...), on which databases may be made;
                without it, a private one is started and ended
   --json FILE  write the raw figures of each round there
+  --plot FILE  draw the cases that grow (group growth) into an SVG file
   --profile FOLDER
                leave a CPU profile of each slice of ours there, for go tool pprof
 

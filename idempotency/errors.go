@@ -29,6 +29,10 @@ var (
 	// key. See UnavailableError.
 	ErrUnavailable = errors.New("the key store can't be reached; nothing was run")
 
+	// ErrUnclaimed: what a statement in the transaction of InTx gets when the key is not this call's. It did
+	// nothing, and nothing in this transaction will: return the error. InTx answers for the duplicate.
+	ErrUnclaimed = errors.New("the key is not claimed by this call, so nothing was done; return this error")
+
 	// ErrLost: the claim is no longer this owner's. It is the cause of the function's context when another
 	// owner or an operator has taken the key over. See LostError.
 	ErrLost = errors.New("the claim on this key was lost")

@@ -60,9 +60,16 @@ func (l *lately) see(req Request) bool {
 // answered returns the record of a request that this process saw lately, if it is done and of the same
 // fingerprint. Nothing else may be decided by a read, so all else, an error too, goes on to the claim.
 func (k *Keys) answered(ctx context.Context, req Request) (Record, bool) {
-	if k.lately == nil || !k.lately.see(req) {
+	if !k.saw(req) {
 		return Record{}, false
 	}
+	return k.read(ctx, req)
+}
+
+// saw notes that this process sees the key, and says whether it did before.
+func (k *Keys) saw(req Request) bool { return k.lately != nil && k.lately.see(req) }
+
+func (k *Keys) read(ctx context.Context, req Request) (Record, bool) {
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
 	defer cancel()
 	rec, err := k.lately.store.FindAnswer(ctx, req.Scope, req.Key)

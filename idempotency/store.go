@@ -96,6 +96,11 @@ type TxStore[Tx any] interface {
 	// owns the key or has finished, fn is not run and Claimed says what is there; it says so at once where
 	// the store can, instead of waiting for the other's commit. The caller passes a Response that is
 	// already cut to what is kept.
+	//
+	// For an attempt that was not Seen a store may let fn begin before it knows, and claim with fn's first
+	// statement. Where the key is not the attempt's, that statement and all later ones fail with an
+	// ErrUnclaimed before they do anything, and whatever fn returns is dropped: Claimed is as if fn had not
+	// run. An error of the claim itself is then an ErrUnclaimed too.
 	InTx(ctx context.Context, a Attempt, fn func(ctx context.Context, tx Tx) (Response, error)) (Claimed, error)
 
 	// ClaimTx claims within tx. When it is won, a savepoint stands behind the claim.
@@ -118,6 +123,7 @@ type Attempt struct {
 	Resume  bool          // the work is made of steps: it may be taken over after an expiry
 	Made    time.Time     // what a time-ordered key carries, by some client's clock; zero for any other
 	Window  time.Duration // the oldest such key that is accepted: see CheckWindow
+	Seen    bool          // a hint: the process saw the key lately, so it probably has a record
 }
 
 // Claim identifies an attempt's hold on a key. Both must match for a renewal or a completion: the token

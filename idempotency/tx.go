@@ -33,12 +33,16 @@ func NewTx[Tx any](store TxStore[Tx], cfg Config) *TxKeys[Tx] {
 // fn may run again after a lost race (a serialization failure, a deadlock) or a commit whose reply was lost;
 // what it did in tx before was rolled back, or the key stops the second run. So fn must act through tx only.
 //
+// fn may also begin for a duplicate, where the store claims with fn's first statement to save a round trip. That
+// statement then fails with an ErrUnclaimed before it does anything, and so do all that follow. Return the error;
+// whatever fn returns, nothing is committed, and InTx returns what the duplicate is to get.
+//
 //   - A Response is committed with the work.
 //   - Refuse(r): the work is rolled back, and r is committed as the answer.
 //   - Any other error: all is rolled back, the key is as it was, and InTx returns the error. NotDone is
 //     unwrapped.
 //
-// Without running fn, InTx returns what Do returns. A duplicate that arrives during the work gets
+// When the key is not its own, InTx returns what Do returns. A duplicate that arrives during the work gets
 // ErrInFlight at once where the store can tell, instead of waiting for the commit; the store's page says.
 // When the commit's reply was lost and asking again did not settle it, the error is a
 // fifty.ErrUnknownOutcome: ask again with the same key. Do not send any of the answer before InTx returns.
@@ -48,11 +52,15 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 		return Result{}, err
 	}
 	k.spot(ctx, req)
-	if rec, ok := k.answered(ctx, req); ok {
-		return k.duplicate(ctx, req, rec)
+	seen := k.saw(req)
+	if seen {
+		if rec, ok := k.read(ctx, req); ok {
+			return k.duplicate(ctx, req, rec)
+		}
 	}
 	began := wall.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
+	t.attempt.Seen = seen
 	claimed, err := k.await(ctx, req, func(ctx context.Context) (*Claimed, error) {
 		claimed, err := retry.Value(ctx, t.policy(), t.try)
 		return &claimed, err
@@ -84,7 +92,7 @@ type txCall[Tx any] struct {
 
 	answer    Response // what fn answered, in the last try
 	refused   bool     // and that it was a refusal
-	ran       bool     // fn was started, in any try
+	ran       bool     // fn was started with the key claimed, in any try
 	committed bool     // fn succeeded in the last try: an error is one of the commit
 	unknown   error    // of a try whose commit may have happened
 }
@@ -110,12 +118,20 @@ func (t *txCall[Tx]) policy() retry.Policy {
 // try runs the transaction once, and a second one for a refusal.
 func (t *txCall[Tx]) try(ctx context.Context) (Claimed, error) {
 	t.committed, t.refused = false, false
+	ran := t.ran
 	claimed, err := t.keys.store.InTx(ctx, t.attempt, t.run)
+	// Only the first try may let fn begin for nothing: once it may have committed, fn must not make another answer.
+	t.attempt.Seen = true
+	if errors.Is(err, ErrUnclaimed) {
+		t.ran, t.committed = ran, false
+	}
 	if refusal, ok := errors.AsType[*refusalError](err); ok {
 		// The work is undone. The refusal claims the key anew; whoever was quicker has decided instead.
 		t.refused, t.committed = true, true
 		t.answer = refusal.response
-		claimed, err = t.keys.store.InTx(ctx, t.attempt, func(context.Context, Tx) (Response, error) {
+		again := t.attempt
+		again.Seen = false // the answer is made, so it can go with the claim
+		claimed, err = t.keys.store.InTx(ctx, again, func(context.Context, Tx) (Response, error) {
 			return t.kept(), nil
 		})
 	}
@@ -173,7 +189,7 @@ func (t *txCall[Tx]) failed(ctx context.Context, err error) error {
 //   - Refuse(r): what fn did in tx is undone, r is the answer, and you commit.
 //   - Any other error is returned, NotDone unwrapped.
 //
-// Without running fn, DoTx returns what InTx returns. A claim is not retried here: on a serialization
+// Without running fn, DoTx returns what InTx returns for a key that is not its own. A claim is not retried here: on a serialization
 // failure run your whole transaction again.
 func (k *TxKeys[Tx]) DoTx(ctx context.Context, tx Tx, req Request, fn func(ctx context.Context, tx Tx) (Response, error)) (Result, error) {
 	req = k.named(req)

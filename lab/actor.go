@@ -80,6 +80,18 @@ func (a *Actor) Kept(name string) any {
 	return a.kept[name]
 }
 
+// keptOrMade returns what is kept under a name. The first call makes it.
+func keptOrMade[T any](a *Actor, name string, make func() T) T {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if kept, ok := a.kept[name].(T); ok {
+		return kept
+	}
+	made := make()
+	a.kept[name] = made
+	return made
+}
+
 // send writes one line. When the conductor is gone it can't be written, and the input ends as well.
 func (a *Actor) send(n notice) {
 	line, err := json.Marshal(n)

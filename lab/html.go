@@ -37,11 +37,13 @@ type pageView struct {
 
 type scenarioView struct {
 	Performance
-	Runs []runView
+	Rungs []rungView // of a show
+	Runs  []runView
 }
 
 type runView struct {
 	Played
+	Sale  *saleView // of a run that has numbers instead of a story
 	Heads []headView
 	Tall  bool // some head is a word
 	Rows  []rowView
@@ -72,7 +74,7 @@ type dotView struct {
 func WriteHTML(w io.Writer, r Report) error {
 	v := pageView{Report: r, LaneWidth: laneWidthMax}
 	for _, p := range r.Scenarios {
-		s := scenarioView{Performance: p}
+		s := scenarioView{Performance: p, Rungs: viewRungs(p)}
 		for _, run := range p.Runs {
 			v.LaneWidth = max(laneWidthMin, min(v.LaneWidth, lanesWidth/max(1, len(run.Lanes))))
 		}
@@ -86,7 +88,7 @@ func WriteHTML(w io.Writer, r Report) error {
 }
 
 func viewRun(p Played) runView {
-	v := runView{Played: p}
+	v := runView{Played: p, Sale: viewSale(p)}
 	for i, lane := range p.Lanes {
 		n, isHost := numberOf(lane)
 		head := headView{Full: lane, Short: lane, Name: true}

@@ -23,13 +23,18 @@ const runMax = 3 * time.Minute
 
 // Config is that of Play.
 type Config struct {
-	// Scenarios are numbers of the catalogue or names. Defaults to all that are there.
+	// Scenarios are numbers of the catalogue or names. Defaults to all that are there, but for shows.
 	Scenarios []string
 	// DB is the URL of a database: sqlite:// or postgres://. The lab works in a file or schema of its own and
 	// takes it away at the end. Defaults to a temporary SQLite file.
 	DB string
 	// Hosts is how many processes there are, HostsMin to HostsMax. Defaults to HostsDefault.
 	Hosts int
+	// Buyers is how many buyers come to the flash sale, BuyersMin to BuyersMax. Defaults to BuyersDefault.
+	Buyers int
+	// Tickets is how many tickets there are for them: fewer than buyers, and at most TicketsMax. Defaults to
+	// TicketsDefault, or to half of the buyers if these are fewer.
+	Tickets int
 	// Seed decides which host is when at which point. Zero is a seed as well.
 	Seed int64
 	// HostCommand runs ServeHost on its standard input and output: a program and its arguments. Required.
@@ -60,6 +65,12 @@ func (c Config) Validate() error {
 		return &fifty.InvalidError{Field: "Config.Hosts", Problem: fmt.Sprintf("is %d; it can be %d to %d: what goes wrong here goes wrong between hosts", c.Hosts, HostsMin, HostsMax)}
 	case c.Hosts > HostsMax:
 		return &fifty.InvalidError{Field: "Config.Hosts", Problem: fmt.Sprintf("is %d; it can be %d to %d: each is a process with database connections of its own", c.Hosts, HostsMin, HostsMax)}
+	case c.Buyers != 0 && (c.Buyers < BuyersMin || c.Buyers > BuyersMax):
+		return &fifty.InvalidError{Field: "Config.Buyers", Problem: fmt.Sprintf("is %d; it can be %d to %d", c.Buyers, BuyersMin, BuyersMax)}
+	case c.Tickets < 0 || c.Tickets > TicketsMax:
+		return &fifty.InvalidError{Field: "Config.Tickets", Problem: fmt.Sprintf("is %d; it can be 1 to %d", c.Tickets, TicketsMax)}
+	case c.tooManyTickets():
+		return &fifty.InvalidError{Field: "Config.Tickets", Problem: fmt.Sprintf("is %d; there must be fewer than buyers, so that somebody is refused", c.Tickets)}
 	case len(c.HostCommand) == 0:
 		return &fifty.InvalidError{Field: "Config.HostCommand", Problem: "is empty; name the program that runs ServeHost"}
 	}
@@ -123,7 +134,7 @@ func because(ctx context.Context, err error) error {
 }
 
 func (l *session) perform(ctx context.Context, s *Scenario) (Performance, error) {
-	p := Performance{Number: s.Number, Name: s.Name, Title: s.Title, Wrong: s.Wrong, Fix: s.Fix, OK: true}
+	p := Performance{Number: s.Number, Name: s.Name, Title: s.Title, Show: s.Show, Wrong: s.Wrong, Fix: s.Fix, OK: true}
 	l.cfg.Watcher.Scenario(p)
 	for i := range s.Runs {
 		played, err := l.play(ctx, s, i)
@@ -182,7 +193,7 @@ func (s *Stage) close(p Played, v Verdict) Played {
 	for _, h := range append(append([]*Host{}, s.Hosts...), s.extra...) {
 		p.Lanes = append(p.Lanes, h.Name)
 	}
-	p.Events, p.Fault, p.Figures = s.events, v.Fault, v.Figures
+	p.Events, p.Ticks, p.Fault, p.Figures = s.events, s.ticks, v.Fault, v.Figures
 	p.TookMS = millis(time.Since(s.began))
 	p.OK, p.Verdict = v.as(p.Kind)
 	s.watcher.Verdict(p)

@@ -128,6 +128,8 @@ var naiveFigures = map[string]struct {
 	want int
 }{
 	"check-then-act":      {"charges", 3},
+	"oversell":            {"sold", 3},
+	"long-lock":           {"turned_away", 2},
 	"window-too-small":    {"charges", 3},
 	"key-per-attempt":     {"charges", 3},
 	"keys-across-tenants": {"charges_ben", 0},

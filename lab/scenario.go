@@ -14,16 +14,22 @@ const (
 	Naive Kind = "naive"
 	// Fifty is the same work done with Fifty. It must not show the fault.
 	Fifty Kind = "fifty"
+	// Hand is code written by hand that is right. Only a show has it, for Fifty to be compared with.
+	Hand Kind = "by hand"
 )
 
 // A Scenario shows one failure of the catalogue, and that Fifty prevents it. It is made in a file of its own
 // and put into the list in catalogue.go.
 type Scenario struct {
-	Number int    // of the catalogue; two scenarios may show one entry
+	Number int    // of the catalogue; two scenarios may show one entry, and a show has 0
 	Name   string // what it is called by: lower case, with hyphens
 	Title  string
 	Wrong  string // what goes wrong, in one or two sentences
 	Fix    string // what prevents it
+
+	// Show says that it is no failure of the catalogue. It is played only when it is asked for by its name,
+	// Wrong says what there is to see, and there is no Fix.
+	Show bool
 
 	// HostsMax is how many hosts it has a use for. Defaults to as many as were asked for.
 	HostsMax int

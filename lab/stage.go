@@ -32,6 +32,7 @@ type Stage struct {
 
 	mu     sync.Mutex
 	events []Event
+	ticks  []Tick
 	over   bool    // the timeline is closed
 	extra  []*Host // clients
 }
@@ -68,6 +69,20 @@ func (s *Stage) Progress(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watcher.Progress(fmt.Sprintf(format, args...))
+}
+
+// ticksMax bounds the numbers that are kept of a run.
+const ticksMax = 2000
+
+// tick puts the numbers of this moment into the report.
+func (s *Stage) tick(t Tick) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.AtMS = millis(time.Since(s.began))
+	if len(s.ticks) < ticksMax {
+		s.ticks = append(s.ticks, t)
+	}
+	s.watcher.Tick(t)
 }
 
 // Shuffled returns the hosts in an order that the seed chooses.

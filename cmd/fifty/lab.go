@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 
@@ -35,6 +36,9 @@ func (a *app) lab() *cobra.Command {
 			"which must show the fault, and then with Fifty, which must not. The hosts are processes, the interleaving is\n" +
 			"made and not hoped for, and the database counts the effects. Without SCENARIO, which is a number or a name,\n" +
 			"it plays all that are there.\n\n" +
+			"flash-sale is a show, and is played by its name alone: more buyers than tickets, all at once, on each rung of the\n" +
+			"ladder from the textbook's conditional decrement to a SKU in buckets. The numbers are shown as they go, and the\n" +
+			"books must add up at the end.\n\n" +
 			"The lab works in a place of its own and takes it away at the end: a temporary SQLite file, for sqlite://PATH\n" +
 			"a file beside PATH, for postgres:// a schema fifty_lab_... of that database. What a lab that was killed left\n" +
 			"there, the next one takes away.\n\n" +
@@ -43,6 +47,7 @@ func (a *app) lab() *cobra.Command {
 		Example: "  fifty lab --list\n" +
 			"  fifty lab 1 --hosts 50\n" +
 			"  fifty lab check-then-act --db postgres://me@localhost/shop --seed 7\n" +
+			"  fifty lab flash-sale --hosts 8 --buyers 20000\n" +
 			"  fifty lab --html lab.html",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
@@ -58,6 +63,9 @@ func (a *app) lab() *cobra.Command {
 				return a.printCatalogue(f.json)
 			}
 			f.cfg.Scenarios = args
+			if err := f.checkSale(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			if !cmd.Flags().Changed("seed") {
 				f.cfg.Seed = newSeed()
 			}
@@ -69,10 +77,33 @@ func (a *app) lab() *cobra.Command {
 	flags.Var((*dbValue)(&f.cfg.DB), "db", "database: sqlite://PATH or postgres://USER@HOST/NAME (env FIFTY_DB; default a temporary SQLite file)")
 	flags.IntVar(&f.cfg.Hosts, "hosts", lab.HostsDefault, fmt.Sprintf("how many hosts there are, %d to %d", lab.HostsMin, lab.HostsMax))
 	flags.Int64Var(&f.cfg.Seed, "seed", 0, "which host is when at which point; the same seed gives the same order (default another each time)")
+	flags.IntVar(&f.cfg.Buyers, "buyers", lab.BuyersDefault, fmt.Sprintf("flash-sale: how many buyers come, %d to %d", lab.BuyersMin, lab.BuyersMax))
+	flags.IntVar(&f.cfg.Tickets, "tickets", 0, fmt.Sprintf("flash-sale: how many tickets there are, fewer than buyers, at most %d (default %d, or half as many as buyers)", lab.TicketsMax, lab.TicketsDefault))
 	flags.StringVar(&f.html, "html", "", "write what happened into this file too, as one page that needs nothing else")
 	flags.BoolVar(&f.list, "list", false, "list the catalogue, and what is to come")
 	flags.BoolVar(&f.json, "json", false, "print JSON, when all is done")
 	return cmd
+}
+
+// checkSale refuses what the library would take for a default, and what nobody would heed.
+func (f labFlags) checkSale(given func(flag string) bool) error {
+	for _, c := range []struct {
+		flag        string
+		n, min, max int
+		why         string
+	}{
+		{"buyers", f.cfg.Buyers, lab.BuyersMin, lab.BuyersMax, ""},
+		{"tickets", f.cfg.Tickets, 1, min(lab.TicketsMax, f.cfg.Buyers-1), ": there are fewer than buyers, so that somebody is refused"},
+	} {
+		switch {
+		case !given(c.flag):
+		case !slices.Contains(f.cfg.Scenarios, lab.FlashSale):
+			return fmt.Errorf("--%s is for %s: fifty lab %s --%s %d", c.flag, lab.FlashSale, lab.FlashSale, c.flag, c.n)
+		case c.n < c.min || c.n > c.max:
+			return fmt.Errorf("--%s is %d; it can be %d to %d%s", c.flag, c.n, c.min, c.max, c.why)
+		}
+	}
+	return nil
 }
 
 // newSeed is short enough to be copied by hand.
@@ -91,11 +122,14 @@ func (a *app) printCatalogue(asJSON bool) error {
 	}
 	table := tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)
 	for _, e := range all {
-		state := ""
-		if e.ToCome {
+		number, state := strconv.Itoa(e.Number), ""
+		switch {
+		case e.Show:
+			number, state = "–", "show"
+		case e.ToCome:
 			state = "to come"
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", e.Number, e.Name, state, e.Title)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", number, e.Name, state, e.Title)
 	}
 	if err := table.Flush(); err != nil {
 		return &failure{err}
@@ -120,10 +154,11 @@ func (a *app) runLab(parent context.Context, f labFlags) (err error) {
 	defer page.discard()
 	ctx, _, stop := a.untilSignal(parent)
 	defer stop()
-	f.cfg.Watcher = a.watcher(f.json)
+	var sale lastTick
+	f.cfg.Watcher = a.watcher(f.json, &sale)
 	report, err := lab.Play(ctx, f.cfg)
 	if err != nil {
-		return interrupted(ctx, err)
+		return interrupted(ctx, err, &sale)
 	}
 	if f.json {
 		if err := a.printJSON(report); err != nil {
@@ -140,21 +175,37 @@ func (a *app) runLab(parent context.Context, f labFlags) (err error) {
 }
 
 // interrupted is the error of a run that a signal ended, whatever else that led to; any other comes back as it is.
-func interrupted(ctx context.Context, err error) error {
+func interrupted(ctx context.Context, err error, sale *lastTick) error {
 	switch {
 	case ctx.Err() == nil:
 		return err
 	case err == context.Canceled: //nolint:errorlint // this alone says that the end was clean
-		return &failure{errors.New("interrupted; the hosts are gone and nothing is left behind")}
+		return &failure{errors.New("interrupted; the hosts are gone and nothing is left behind" + sale.text())}
 	default:
 		return &failure{fmt.Errorf("interrupted: %w", err)}
 	}
 }
 
-// watcher shows the session as it goes.
-func (a *app) watcher(asJSON bool) lab.Watcher {
+// lastTick shows nothing, and remembers how a sale stood, to be told if it is interrupted.
+type lastTick struct {
+	lab.Silent
+	tick *lab.Tick
+}
+
+func (l *lastTick) Run(lab.Played)    { l.tick = nil }
+func (l *lastTick) Tick(now lab.Tick) { l.tick = &now }
+
+func (l *lastTick) text() string {
+	if l.tick == nil {
+		return ""
+	}
+	return fmt.Sprintf("; the sale stood at %d tried, %d sold, %d refused, %d left", l.tick.Tried, l.tick.Sold, l.tick.Refused, l.tick.Left)
+}
+
+// watcher shows the session as it goes. Nothing can be shown before the one document of JSON, so sale remembers.
+func (a *app) watcher(asJSON bool, sale *lastTick) lab.Watcher {
 	if asJSON {
-		return lab.Silent{}
+		return sale
 	}
 	t := &lab.Text{Out: a.out, Color: isTerminal(a.out) && os.Getenv("NO_COLOR") == ""}
 	if isTerminal(a.out) && isTerminal(a.err) {

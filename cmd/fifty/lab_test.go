@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -156,7 +157,16 @@ func TestLabSaysWhatIsWrongAndLeavesNothing(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"lab nothing", `there is no scenario "nothing"; these are there: check-then-act, `},
 		{"lab ky-per-attempt", "did you mean key-per-attempt?"},
-		{"lab 8", "scenario 8 (oversell) is to come"},
+		{"lab 3", "scenario 3 (lost-update) is to come"},
+		{"lab flash-sales", "did you mean flash-sale?"},
+		{"lab flash-sale --buyers 0", "--buyers is 0; it can be 2 to 100000"},
+		{"lab flash-sale --buyers -3", "--buyers is -3; it can be 2 to 100000"},
+		{"lab flash-sale --buyers 100001", "--buyers is 100001; it can be 2 to 100000"},
+		{"lab flash-sale --buyers many", "see fifty lab --help"},
+		{"lab flash-sale --tickets 0", "--tickets is 0; it can be 1 to 1999: there are fewer than buyers"},
+		{"lab flash-sale --buyers 10 --tickets 10", "--tickets is 10; it can be 1 to 9: "},
+		{"lab flash-sale --hosts 10000", "--hosts is 10000; it can be 2 to 100: "},
+		{"lab 8 --buyers 50", "--buyers is for flash-sale: fifty lab flash-sale --buyers 50"},
 		{"lab --hosts 0", "--hosts is 0; it can be 2 to 100: "},
 		{"lab --hosts 1", "--hosts is 1; it can be 2 to 100: "},
 		{"lab --hosts 10000", "--hosts is 10000; it can be 2 to 100: "},
@@ -206,5 +216,56 @@ func TestLabEndsOnASignalAndLeavesNothing(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q", signal, code, errOut.String())
 		}
 		nothingLeft(t, folder)
+	}
+}
+
+func TestLabShowsAFlashSale(t *testing.T) {
+	t.Parallel()
+	folder, db := labFolder(t)
+	code, out, errOut := try(t, "lab", "flash-sale", "--hosts", "2", "--buyers", "30", "--tickets", "10", "--json", "--db", db)
+	if code != exitFine || errOut != "" {
+		t.Fatalf("exit code %d\n%s%s", code, out, errOut)
+	}
+	var r lab.Report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Scenarios) != 1 || !r.Scenarios[0].Show || len(r.Scenarios[0].Runs) != 4 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, run := range r.Scenarios[0].Runs {
+		if !run.OK || run.Figures["given"] != 10 || run.Figures["refused"] != 20 || len(run.Ticks) < 2 {
+			t.Errorf("%s: %s, %v", run.Title, run.Verdict, run.Figures)
+		}
+	}
+	for _, field := range []string{`"show":`, `"ticks":`, `"at_ms":`, `"tried":`, `"sold":`, `"refused":`, `"left":`, `"kind": "by hand"`} {
+		if !strings.Contains(out, field) {
+			t.Errorf("%s is not in the document", field)
+		}
+	}
+	nothingLeft(t, folder)
+}
+
+func TestLabSaysHowAnInterruptedSaleStood(t *testing.T) {
+	t.Parallel()
+	folder, db := labFolder(t)
+	var errOut bytes.Buffer
+	a := &app{in: os.Stdin, err: &errOut, signals: make(chan os.Signal, 2)}
+	out := &signalOn{text: "answers/s", send: func() { a.signals <- syscall.SIGINT }}
+	a.out = out
+	code := a.run([]string{"lab", "flash-sale", "--hosts", "2", "--buyers", "100000", "--tickets", "20000", "--db", db})
+	if code != exitNo || errOut.String() != "fifty: interrupted; the hosts are gone and nothing is left behind\n" {
+		t.Errorf("exit code %d, %q", code, errOut.String())
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if last := strings.Fields(lines[len(lines)-1]); len(last) != 7 || last[1] != "ms" {
+		t.Errorf("the numbers are not the last line:\n%s", out.String())
+	}
+	nothingLeft(t, folder)
+
+	var sale lastTick // with --json there is nothing on the output
+	sale.Run(lab.Played{})
+	sale.Tick(lab.Tick{Tried: 9, Sold: 2, Refused: 1, Left: 3})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := interrupted(ctx, context.Canceled, &sale); !strings.HasSuffix(err.Error(), "left behind; the sale stood at 9 tried, 2 sold, 1 refused, 3 left") {
+		t.Error(err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // it is a refusal: the work is rolled back and the answer kept. A Freed or Failed one rolls everything back
 // and leaves the key as it was, and so does a panic, which goes on.
 //
-// h may run again after a lost race, each time in a new transaction with a new answer, so it must act
+// h may run again after a lost race, each time in a new transaction with a new answer, and may begin for a duplicate,
+// whose statements then fail with an idempotency.ErrUnclaimed and whose answer is dropped. So it must act
 // through tx only. Its context outlives the client's leaving and ends after Config.WorkMax. Its answer is
 // held back whole: Flush is not supported, and one above ResponseMax is rolled back and told to the client
 // as answer-too-large. A method outside Config.Methods is refused as method-not-allowed.

@@ -31,6 +31,7 @@ const (
 	savepointUndoesAll fault = "a failed savepoint undoes the whole transaction"
 	savepointBreaks    fault = "a failed savepoint ends the transaction"
 	allRetryable       fault = "every error is retryable"
+	duplicateWorks     fault = "the function of a duplicate is run, and committed"
 )
 
 var plantedTx = []struct {
@@ -50,6 +51,7 @@ var plantedTx = []struct {
 	{contextIgnored, "InTx whose context ends leaves effect and answer or neither"},
 	{commitsAnyway, "a transaction under an ended context changes nothing"},
 	{contextIgnored, "a transaction under an ended context changes nothing"},
+	{duplicateWorks, "an InTx whose key is not its own leaves nothing, whatever its function does"},
 	{txLocksNothing, "in every order two InTx leave one effect and one answer"},
 	{txLocksNothing, "in every order two DoTx leave one effect and one answer"},
 	{txLocksNothing, "in every order InTx and Do run once and have one answer"},

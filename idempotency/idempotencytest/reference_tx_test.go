@@ -199,6 +199,9 @@ func (s *reference) InTx(
 		var err error
 		tx.own = true
 		if claimed, err = s.ClaimTx(ctx, tx, a); err != nil || !claimed.Won {
+			if err == nil && s.has(duplicateWorks) {
+				_, _ = fn(ctx, tx)
+			}
 			return err
 		}
 		r, err := fn(ctx, tx)

@@ -34,7 +34,7 @@ func (w *world) arrivalsOfAllKinds() map[string]func() idempotency.Attempt {
 		"new":                 func() idempotency.Attempt { return attempt(w.request()) },
 		"new, carries a time": func() idempotency.Attempt { return made(0) },
 		"new, another window": func() idempotency.Attempt {
-			a := made(0)
+			a := made(window + slack)
 			a.Window = 2 * window
 			return a
 		},

@@ -47,6 +47,7 @@ func inTxCases[Tx any]() []txClaim[Tx] {
 		}},
 		{"InTx leaves alone what another owner holds or has decided", (*txWorld[Tx]).leavesOthersKeysAlone},
 		{"InTx gives every later arrival its answer", (*txWorld[Tx]).answersAllByInTx},
+		{"an InTx whose key is not its own leaves nothing, whatever its function does", (*txWorld[Tx]).leavesNothingOfADuplicate},
 		{"InTx undoes a refused work and keeps the refusal", (*txWorld[Tx]).keepsARefusalOfInTx},
 		{"InTx returns the function's error and may run again", (*txWorld[Tx]).runsAgainAfterAnError},
 	}
@@ -191,6 +192,33 @@ func (w *txWorld[Tx]) answersAllByInTx() {
 	w.replaysTx(keys, req, answerOf("the answer"))
 	w.standsTx(keys, otherIntent(req), idempotency.ErrMismatch)
 	w.has(effect(req), 1)
+}
+
+// leavesNothingOfADuplicate has duplicates whose function may begin, and hides that its statements fail.
+func (w *txWorld[Tx]) leavesNothingOfADuplicate() {
+	keys := w.newTxKeys()
+	done, flying := w.win(attempt(w.request())), w.win(attempt(w.request()))
+	w.done(done, "the answer")
+	for _, req := range []idempotency.Request{done.Request, flying.Request, otherIntent(done.Request)} {
+		for what, end := range map[string]error{"an answer": nil, "a refusal": idempotency.Refuse(answerOf("no")), "an error": errTx} {
+			res, err := keys.InTx(w.ctx, req, func(ctx context.Context, tx Tx) (idempotency.Response, error) {
+				for range 2 {
+					_ = w.h.Effect(ctx, tx, effect(req))
+				}
+				return answerOf("a duplicate's"), end
+			})
+			problem := ""
+			if err == nil {
+				problem = differentAnswer(res.Response, answerOf("the answer"))
+			}
+			if errors.Is(err, errTx) || problem != "" {
+				w.Errorf("a duplicate that ends with %s got %v; %s", what, err, problem)
+			}
+		}
+		w.has(effect(req), 0)
+	}
+	w.is(flying)
+	w.replaysTx(keys, done.Request, answerOf("the answer"))
 }
 
 func (w *txWorld[Tx]) keepsARefusalOfInTx() {

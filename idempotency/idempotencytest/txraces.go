@@ -157,8 +157,9 @@ func (w *txWorld[Tx]) agreed(keys *idempotency.TxKeys[Tx], req idempotency.Reque
 // later checks that an arrival after a race replays want.
 func (w *txWorld[Tx]) later(keys *idempotency.TxKeys[Tx], req idempotency.Request, want idempotency.Response) error {
 	ran := false
-	res, err := keys.InTx(w.ctx, req, func(context.Context, Tx) (idempotency.Response, error) {
-		ran = true
+	res, err := keys.InTx(w.ctx, req, func(ctx context.Context, tx Tx) (idempotency.Response, error) {
+		err := w.h.Effect(ctx, tx, "later")
+		ran = ran || !errors.Is(err, idempotency.ErrUnclaimed)
 		return idempotency.Response{}, errTx
 	})
 	switch problem := differentAnswer(res.Response, want); {

@@ -38,9 +38,11 @@ func (w *txWorld[Tx]) effecting(req idempotency.Request, r idempotency.Response,
 	}
 }
 
-// never is work that must not run.
-func (w *txWorld[Tx]) never(context.Context, Tx) (idempotency.Response, error) {
-	w.Errorf("the function ran; it must not")
+// never is work that must not run. It may begin in InTx, but its first statement must not: see ErrUnclaimed.
+func (w *txWorld[Tx]) never(ctx context.Context, tx Tx) (idempotency.Response, error) {
+	if !errors.Is(w.h.Effect(ctx, tx, "never"), idempotency.ErrUnclaimed) {
+		w.Errorf("the function ran; it must not")
+	}
 	return idempotency.Response{}, errWork
 }
 

@@ -1,7 +1,7 @@
 // Package e2e is a set of tests and nothing else: real fifty processes on real sockets, ended by signals,
 // with clients that know nothing of Fifty. Each test reads as a promise of the README.
 //
-// Tests whose names have Postgres or Stripe in them need that server; the others need only Go, curl and a
+// Tests whose names have Postgres, Redis or Stripe in them need that server; the others need only Go, curl and a
 // folder. Nothing is skipped: what is missing fails and says what to install.
 //
 // # Files
@@ -22,6 +22,10 @@
 //     round breaks, and what it checks; soak_fleet_test.go, soak_host_test.go, soak_bank_test.go: who takes part
 //   - linear_test.go, linear_host_test.go, linear_outlasted_test.go: recorded calls of processes, checked for
 //     linearizability
+//   - sale_soak_test.go: rounds of kills and stops in a sale; sale_round_test.go, sale_load_test.go: what a round
+//     breaks, what is ordered, and what is checked; sale_host_test.go, sale_store_test.go, sale_till_test.go: who
+//     takes part
+//   - sale_linear_test.go, sale_linear_host_test.go: recorded calls of a sale, checked for linearizability
 //   - store_test.go: a database that is read-only, newer, or away for long
 //   - stripe_test.go, curl_test.go: clients that we did not write; stripeclient is a module of its own
 //   - badinput_test.go, badstart_test.go: what is refused, and how it is said

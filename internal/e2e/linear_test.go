@@ -44,15 +44,15 @@ func testLinearizable(t *testing.T, database func() string) {
 	rounds := soakRounds(t)
 	var begun []*linear
 	for n := range rounds {
-		l := &linear{t: t, seed: first + uint64(n), database: database(), folder: t.TempDir()}
+		l := &linear{t: t, seed: first + uint64(n), database: database(), folder: t.TempDir(), program: linearHost, logs: make([][]string, 2)}
 		l.begin()
 		if begun = append(begun, l); len(begun) < linearAtOnce && n < rounds-1 {
 			continue
 		}
 		for _, l := range begun {
 			l.end()
-			keys = sum(keys, checkCalls(l, merged[idempotencytest.KeyCall, idempotencytest.KeyAnswer](l, l.keyLogs)))
-			dos = sum(dos, check(l, merged[idempotencytest.DoCall, idempotencytest.DoAnswer](l, l.doLogs), idempotencytest.DoModel(linearSlack)))
+			keys = sum(keys, checkCalls(l, merged[idempotencytest.KeyCall, idempotencytest.KeyAnswer](l, l.logs[0])))
+			dos = sum(dos, check(l, merged[idempotencytest.DoCall, idempotencytest.DoAnswer](l, l.logs[1]), idempotencytest.DoModel(linearSlack)))
 			if t.Failed() {
 				t.Fatalf("the round with seed %d went wrong", l.seed)
 			}
@@ -71,7 +71,8 @@ type linear struct {
 	t                *testing.T
 	seed             uint64
 	database, folder string
-	keyLogs, doLogs  []string // of all processes that there were
+	program          string     // what a host is
+	logs             [][]string // of all processes that there were, of each kind of history
 	working          []*process
 }
 
@@ -82,10 +83,14 @@ func (l *linear) host(name, until string) *process {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	keys, dos := filepath.Join(l.folder, name+".keys"), filepath.Join(l.folder, name+".dos")
-	l.keyLogs, l.doLogs = append(l.keyLogs, keys), append(l.doLogs, dos)
-	seed := strconv.FormatUint(l.seed+uint64(len(l.keyLogs))<<32, 10)
-	p := launch(l.t, hosts.Config{Path: binary, Args: []string{linearHost, l.database, keys, dos, name, seed, until}})
+	args := []string{l.program, l.database}
+	for kind := range l.logs {
+		path := filepath.Join(l.folder, fmt.Sprint(name, ".", kind))
+		l.logs[kind] = append(l.logs[kind], path)
+		args = append(args, path)
+	}
+	seed := strconv.FormatUint(l.seed+uint64(len(l.logs[0]))<<32, 10)
+	p := launch(l.t, hosts.Config{Path: binary, Args: append(args, name, seed, until)})
 	p.foul = true // it ends when its work is done, and not before
 	return p
 }
@@ -114,10 +119,10 @@ func (l *linear) begin() {
 	for _, p := range all {
 		l.letGo(p)
 	}
-	// Of its log of the store's calls, of which each has some hundred bytes.
+	// Of its first log, of the store's calls, of which each has some hundred bytes.
 	const leastBytes, moreBytes = 4 << 10, 12 << 10
 	killAt := leastBytes + rnd.Int64N(moreBytes)
-	eventually(t, "the victim is at work", func() bool { return sizeOf(l.keyLogs[0]) >= killAt })
+	eventually(t, "the victim is at work", func() bool { return sizeOf(l.logs[0][0]) >= killAt })
 	victim.kill()
 	again := l.host("victim-again", "done")
 	l.letGo(again)

@@ -35,7 +35,9 @@ func TestMain(m *testing.M) {
 var programs = map[string]func(args []string) error{
 	stepsHost:  func(args []string) error { return runStepsHost(args[0], args[1], args[2]) },
 	soakHost:   func(args []string) error { return runSoakHost(args[0], args[1]) },
+	saleHost:   func(args []string) error { return runSaleHost(args[0], args[1]) },
 	linearHost: runLinearHost,
+	saleLinear: runSaleLinear,
 }
 
 func run(m *testing.M) int {

@@ -40,6 +40,14 @@ type soakGate struct {
 	opened chan struct{}
 }
 
+func newSoakGate(tb testing.TB) *soakGate {
+	tb.Helper()
+	g := &soakGate{booked: make(chan struct{}), opened: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.opened) })
+	tb.Cleanup(g.open)
+	return g
+}
+
 func newSoakBank(tb testing.TB) *soakBank {
 	tb.Helper()
 	b := &soakBank{banks: map[string]*bank{}, arrivals: make(chan struct{}, 1), gates: map[string]*soakGate{}}
@@ -81,9 +89,7 @@ func (b *soakBank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // holdBack makes a gate for the first request of a key. It is open at the end of the test.
 func (b *soakBank) holdBack(tb testing.TB, key string) *soakGate {
 	tb.Helper()
-	g := &soakGate{booked: make(chan struct{}), opened: make(chan struct{})}
-	g.open = sync.OnceFunc(func() { close(g.opened) })
-	tb.Cleanup(g.open)
+	g := newSoakGate(tb)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gates[key] = g

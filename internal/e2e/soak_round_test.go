@@ -18,8 +18,12 @@ const (
 	soakQuietMax    = 300 * time.Millisecond // without a request, after which a kill comes anyway
 	soakDownMax     = 200 * time.Millisecond // between a kill and the return
 	soakFreezesMax  = 20                     // tries to stop a host at a moment when it holds no lock of the database
-	soakProbeMax    = 2 * time.Second        // for others to get through beside a host that stands still
+	soakProbe       = 2 * time.Second        // for others to get through beside a host that stands still, at first
 )
+
+// soakProbeMax is how long others have to get through in that try. It grows: on a machine that is busy the host may
+// hold no lock, and all are slow.
+func soakProbeMax(try int) time.Duration { return soakProbe << min(try/4, 3) }
 
 // round breaks things under load, lets all come back, and checks what was promised.
 func (s *soak) round(n int) {
@@ -180,10 +184,10 @@ func (s *soak) freezeOwner(path string, m *member) {
 // freeze lets a member stand still, at a moment when it holds no lock of the database: others get through.
 func (s *soak) freeze(m *member) (thaw func()) {
 	s.t.Helper()
-	for range soakFreezesMax {
+	for try := range soakFreezesMax {
 		thaw = m.freeze()
 		probe := s.told.next(soakRetry)
-		ctx, cancel := context.WithTimeout(s.t.Context(), soakProbeMax)
+		ctx, cancel := context.WithTimeout(s.t.Context(), soakProbeMax(try))
 		_, err := s.persist(ctx, probe, without(s.fleet.gateways, m), 0)
 		late := ctx.Err() != nil
 		cancel()

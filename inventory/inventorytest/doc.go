@@ -22,7 +22,8 @@
 // there: give each test a database of its own.
 //
 // For runs that no test controls, several processes on one database say, there is a [Model] of one SKU to check
-// histories by, with package faults/history: [Client] records one, and [Work] makes it at random.
+// histories by, with package faults/history: [Client] records one, and [Work] makes it at random. [TimedModel] is the same
+// for a real clock, on which holds expire by themselves.
 //
 // What the suite does not prove: that the store's clock, and not the host's, decides an expiry, unless that
 // clock can be moved ([Features].Advance); and nothing about a store that is stopped, or a reply that is lost.
@@ -36,5 +37,5 @@
 //   - stock.go: cases through inventory.Stock
 //   - races.go, expiredraces.go: cases of several callers in every order
 //   - tx.go, txraces.go: cases with transactions
-//   - model.go: histories of a SKU, for runs that no test controls
+//   - model.go, timed.go: histories of a SKU, for runs that no test controls
 package inventorytest

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/faults/history"
+	"github.com/fiftyhosts/fifty/internal/wall"
 	"github.com/fiftyhosts/fifty/inventory"
 )
 
@@ -21,6 +22,7 @@ type Call struct {
 	ID    string        `json:"id,omitempty"`
 	Units int64         `json:"units,omitempty"` // of a confirm: of a part, or zero for all
 	Time  time.Duration `json:"time,omitempty"`  // until a hold expires, or that passes
+	At    int64         `json:"at,omitempty"`    // when it was made, in Unix nanoseconds; see TimedModel
 }
 
 // Told is what the caller was told.
@@ -30,6 +32,7 @@ type Told struct {
 	Sold     int64           `json:"sold,omitempty"`
 	Replayed bool            `json:"replayed,omitempty"`
 	Level    inventory.Level `json:"level,omitzero"` // of a look
+	At       int64           `json:"at,omitempty"`   // when, in Unix nanoseconds; see TimedModel
 }
 
 // Recorder records calls about SKUs. The keys of its history are SKUs.
@@ -45,12 +48,19 @@ type Client struct {
 	Number   int
 	SKU      string
 	Advance  func(d time.Duration) // lets time pass; nil where no call says so
+	Stamped  bool                  // by this host's clock, for TimedModel
 }
 
 // Do makes one call. Its result is for the history to judge.
 func (c *Client) Do(ctx context.Context, call Call) {
+	if c.Stamped {
+		call.At = wall.Now().UnixNano()
+	}
 	p := c.Recorder.Begin(c.Number, c.SKU, call)
 	told, err := c.Ask(ctx, call)
+	if c.Stamped {
+		told.At = wall.Now().UnixNano()
+	}
 	switch {
 	case errors.Is(err, fifty.ErrUnknownOutcome):
 		p.Unknown()
@@ -147,12 +157,15 @@ func Model() porcupine.Model {
 			return ok && (!known || told == want), s
 		},
 		Equal: func(a, b any) bool {
-			x, y := a.(stockState), b.(stockState)
-			return x.now == y.now && x.supply == y.supply && maps.Equal(x.byID, y.byID) && maps.Equal(x.known, y.known)
+			return a.(stockState).equal(b.(stockState))
 		},
 		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v → %+v", input, output) },
 		DescribeState:     func(state any) string { return fmt.Sprintf("%+v", state) },
 	}
+}
+
+func (s stockState) equal(o stockState) bool {
+	return s.now == o.now && s.supply == o.supply && maps.Equal(s.byID, o.byID) && maps.Equal(s.known, o.known)
 }
 
 func (s stockState) clone() stockState {

@@ -30,27 +30,27 @@ type entry struct {
 // recorded says that the key has a committed record.
 func (e *entry) recorded() bool { return e != nil && e.rec.State != 0 }
 
-// stored is a record with its expiry as an instant of the store's clock. The steps, the header and the bodies
+// stored is a record with its times by the store's clock. The steps, the header and the bodies
 // that it refers to are never changed, only replaced.
 type stored struct {
 	idempotency.Record
-	expires time.Time
-	created time.Time // first claimed
-	changed time.Time // came into its state
-	made    time.Time // of a time-ordered key
+	expires moment
+	created moment // first claimed
+	changed moment // came into its state
+	made    moment // of a time-ordered key
 }
 
-func (r *stored) record(now time.Time) (rec idempotency.Record) {
+func (r *stored) record(now moment) (rec idempotency.Record) {
 	r.read(&rec, now)
 	return rec
 }
 
 // read is record in place.
-func (r *stored) read(rec *idempotency.Record, now time.Time) {
+func (r *stored) read(rec *idempotency.Record, now moment) {
 	*rec = r.Record
-	rec.Age, rec.ExpiresIn = now.Sub(r.created), 0
+	rec.Age, rec.ExpiresIn = time.Duration(now-r.created), 0
 	if rec.State == idempotency.InFlight {
-		rec.ExpiresIn = r.expires.Sub(now)
+		rec.ExpiresIn = time.Duration(r.expires - now)
 	}
 	rec.Response = clone(rec.Response)
 	rec.Steps = slices.Clone(rec.Steps)
@@ -76,14 +76,14 @@ func idOf(r idempotency.Request) keyID { return keyID{r.Scope, r.Key} }
 func ofClaim(c idempotency.Claim) keyID { return keyID{c.Scope, c.Key} }
 
 // claim makes rec what a gets when it wins, with one token more than the key ever had. The store is locked.
-func (s *Store) claim(rec *stored, a *idempotency.Attempt, now time.Time) {
+func (s *Store) claim(rec *stored, a *idempotency.Attempt, now moment) {
 	if rec.State == 0 { // new
 		rec.Token, rec.created = s.tokenFloor, now
 	}
 	rec.Request, rec.State, rec.Token = a.Request, idempotency.InFlight, rec.Token+1
 	rec.Attempt, rec.Owner, rec.Resume = a.ID, a.Owner, a.Resume
 	rec.Response = idempotency.Response{}
-	rec.expires, rec.changed, rec.made = now.Add(a.Lease), now, a.Made
+	rec.expires, rec.changed, rec.made = now+moment(a.Lease), now, s.at(a.Made)
 }
 
 // Claim decides for each attempt; see idempotency.Store.
@@ -108,9 +108,10 @@ func (k Keys) claim(a *idempotency.Attempt, answer *idempotency.Claimed) {
 		return
 	}
 	// Linearization point: the put under the mutex. A later caller finds this record and is a duplicate.
-	k.store.claim(&e.rec, a, now)
+	at := k.store.at(now)
+	k.store.claim(&e.rec, a, at)
 	answer.Won = true
-	e.rec.read(&answer.Record, now)
+	e.rec.read(&answer.Record, at)
 }
 
 // look says whether a may take its key; if so its entry is there and nothing else has changed. If not, found
@@ -131,7 +132,7 @@ func (k Keys) look(a *idempotency.Attempt, now time.Time, found *idempotency.Cla
 		found.Record = idempotency.Record{Request: a.Request, State: idempotency.InFlight, ExpiresIn: a.Lease}
 		return e, false
 	}
-	e.rec.read(&found.Record, now)
+	e.rec.read(&found.Record, k.store.at(now))
 	switch idempotency.Judge(found.Record, *a) {
 	case idempotency.Take:
 		if found.Record.State == idempotency.Free {
@@ -162,18 +163,18 @@ func (k Keys) Renew(ctx context.Context, claims []idempotency.Claim, lease time.
 		return nil, err
 	}
 	defer k.store.mu.Unlock()
-	now := k.store.now()
+	now := k.store.at(k.store.now())
 	errs := make([]error, len(claims))
 	for i, c := range claims {
 		e, ok := k.owned(c)
 		switch {
 		case !ok || (e.rec.State != idempotency.InFlight && e.rec.State != idempotency.Unknown):
 			errs[i] = &idempotency.LostError{Claim: c, Superseded: true}
-		case e.rec.State == idempotency.Unknown || !now.Before(e.rec.expires):
+		case e.rec.State == idempotency.Unknown || now >= e.rec.expires:
 			errs[i] = &idempotency.LostError{Claim: c}
 		default:
 			// Linearization point: the new expiry, given only to a claim that has not expired.
-			e.rec.expires = now.Add(lease)
+			e.rec.expires = now + moment(lease)
 		}
 	}
 	return errs, nil
@@ -197,7 +198,7 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 		case ok && e.rec.State == c.State && c.State != idempotency.InFlight: // said before; its reply was lost
 		case ok && (e.rec.State == idempotency.InFlight || e.rec.State == idempotency.Unknown):
 			// Linearization point: the answer under the mutex, given only by the owner, expired or not.
-			e.rec.complete(c, k.store.now())
+			e.rec.complete(c, k.store.at(k.store.now()))
 			k.store.ended(e)
 		default:
 			errs[i] = &idempotency.LostError{Claim: c.Claim, Superseded: true}
@@ -214,9 +215,9 @@ func (s *Store) ended(e *entry) {
 }
 
 // complete makes r what a completion says.
-func (r *stored) complete(c *idempotency.Completion, now time.Time) {
+func (r *stored) complete(c *idempotency.Completion, now moment) {
 	r.State, r.Response, r.changed = c.State, clone(c.Response), now
-	if c.State == idempotency.InFlight && now.Before(r.expires) { // let go
+	if c.State == idempotency.InFlight && now < r.expires { // let go
 		r.expires = now
 	}
 }
@@ -259,7 +260,7 @@ func (k Keys) Find(ctx context.Context, scope, key string) (idempotency.Record, 
 	if !e.recorded() {
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
-	return e.rec.record(k.store.now()), nil
+	return e.rec.record(k.store.at(k.store.now())), nil
 }
 
 // Classify says what an error means; see Txns.Classify.

@@ -46,7 +46,8 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 	s := k.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	clock := s.now()
+	now := s.at(clock)
 	id := idOf(a.Request)
 	before := tx.last(id)
 	var found idempotency.Claimed
@@ -56,7 +57,7 @@ func (k Keys) ClaimTx(ctx context.Context, tx *Tx, a idempotency.Attempt) (idemp
 			return found, nil
 		}
 	} else {
-		e, take := k.look(&a, now, &found)
+		e, take := k.look(&a, clock, &found)
 		if !take {
 			return found, nil
 		}
@@ -99,7 +100,7 @@ func (k Keys) CompleteTx(ctx context.Context, tx *Tx, c idempotency.Completion) 
 		rec = tx.last(id)
 	}
 	done := *rec
-	done.complete(&c, k.store.now())
+	done.complete(&c, k.store.at(k.store.now()))
 	tx.log = append(tx.log, change{key: id, rec: &done})
 	return nil
 }

@@ -17,7 +17,7 @@ func (k Keys) List(ctx context.Context, f idempotency.Filter) ([]idempotency.Rec
 	}
 	k.store.mu.Lock()
 	defer k.store.mu.Unlock()
-	now := k.store.now()
+	now := k.store.at(k.store.now())
 	var all []idempotency.Record
 	after := keyID{f.AfterScope, f.AfterKey}
 	for id, e := range k.store.keys {
@@ -58,13 +58,13 @@ func (k Keys) Resolve(ctx context.Context, r idempotency.Resolution) error {
 	if !e.recorded() {
 		return idempotency.ErrNotFound
 	}
-	if rec := e.rec.record(now); !unresolved(rec) || (r.Token != 0 && r.Token != rec.Token) {
+	if rec := e.rec.record(s.at(now)); !unresolved(rec) || (r.Token != 0 && r.Token != rec.Token) {
 		return &idempotency.DecidedError{Record: rec}
 	}
 	// Linearization point: the decision under the mutex. The owner's token and attempt are gone, so its
 	// completion, should it come, is refused.
 	from, decided := e.rec.State, &e.rec
-	decided.Token, decided.Attempt, decided.changed = decided.Token+1, "", now
+	decided.Token, decided.Attempt, decided.changed = decided.Token+1, "", s.at(now)
 	if r.Response != nil {
 		decided.State, decided.Response = idempotency.Done, clone(*r.Response)
 	} else {

@@ -12,7 +12,7 @@ type queue struct{ chunks [][]turn }
 // add puts t in its place, nearly always the last.
 func (q *queue) add(t turn) {
 	at := len(q.chunks) - 1
-	for at > 0 && q.chunks[at][0].at.After(t.at) {
+	for at > 0 && q.chunks[at][0].at > t.at {
 		at--
 	}
 	if at < 0 {
@@ -21,7 +21,7 @@ func (q *queue) add(t turn) {
 	}
 	chunk := q.chunks[at]
 	i := len(chunk)
-	for i > 0 && chunk[i-1].at.After(t.at) {
+	for i > 0 && chunk[i-1].at > t.at {
 		i--
 	}
 	if i == len(chunk) && i >= chunkTurns {

@@ -4,13 +4,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 )
 
 // A queue must give the turns back in the order of their times, those of one time in the order in which they
 // came, whatever the order in which they were put in and however many stand in it.
 func TestQueueGivesTurnsInTheOrderOfTheirTimes(t *testing.T) {
-	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	order := rand.New(rand.NewPCG(1, 2))
 	for name, at := range map[string]func(i int) int{
 		"as they come":       func(i int) int { return i },
@@ -38,10 +36,10 @@ func TestQueueGivesTurnsInTheOrderOfTheirTimes(t *testing.T) {
 			}
 		}
 		for i := range 5 * chunkTurns {
-			next := turn{e: &entry{}, at: began.Add(time.Duration(at(i)) * time.Second)}
+			next := turn{e: &entry{}, at: moment(at(i))}
 			q.add(next)
 			place := len(want)
-			for place > 0 && want[place-1].at.After(next.at) {
+			for place > 0 && want[place-1].at > next.at {
 				place--
 			}
 			want = slices.Insert(want, place, next)

@@ -14,8 +14,8 @@ const looksPerLimit = 10
 // turn is a record's place in a queue. It is void once the record has changed since, or is gone.
 type turn struct {
 	e   *entry
-	rec time.Time // when the record changed
-	at  time.Time // when its time begins
+	rec moment // when the record changed
+	at  moment // when its time begins
 }
 
 // Sweep drops answers and removes tombstones; see idempotency.Store.
@@ -27,25 +27,25 @@ func (k Keys) Sweep(ctx context.Context, retention, tombstone time.Duration, lim
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	removed = s.sweep(&s.buried, isBuried, now.Add(-tombstone), limit, s.remove)
-	removed += s.sweep(&s.due, isEnded, now.Add(-retention), limit-removed, s.drop)
+	removed = s.sweep(&s.buried, isBuried, s.at(now.Add(-tombstone)), limit, s.remove)
+	removed += s.sweep(&s.due, isEnded, s.at(now.Add(-retention)), limit-removed, s.drop)
 	return removed, nil
 }
 
 // sweep acts on at most limit records of a queue whose time began no later than before: behind the first
 // that is not due, nothing is. A key that a transaction is at work on keeps its place. The store is locked.
 func (s *Store) sweep(
-	q *queue, due func(idempotency.State) bool, before time.Time, limit int, act func(e *entry),
+	q *queue, due func(idempotency.State) bool, before moment, limit int, act func(e *entry),
 ) (swept int) {
 	var kept []turn
 	for looks := 0; looks < looksPerLimit*limit && swept < limit; looks++ {
 		t, ok := q.first()
-		if !ok || t.at.After(before) {
+		if !ok || t.at > before {
 			break
 		}
 		q.drop()
 		switch {
-		case !due(t.e.rec.State) || !t.e.rec.changed.Equal(t.rec): // void
+		case !due(t.e.rec.State) || t.e.rec.changed != t.rec: // void
 		case t.e.tx != nil:
 			kept = append(kept, t)
 		default:
@@ -68,11 +68,7 @@ func (s *Store) drop(e *entry) {
 	}
 	buried := &e.rec
 	buried.State, buried.Response, buried.Steps = idempotency.Tombstone, idempotency.Response{}, nil
-	at := buried.changed
-	if buried.made.After(at) {
-		at = buried.made
-	}
-	s.buried.add(turn{e: e, rec: buried.changed, at: at})
+	s.buried.add(turn{e: e, rec: buried.changed, at: max(buried.changed, buried.made)})
 }
 
 // remove forgets a key but for its token: who claims it anew gets a higher one.

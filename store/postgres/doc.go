@@ -95,6 +95,7 @@
 //   - store.go: Store and Config; check.go: settings that lose data; secret.go: secrets of the store
 //   - statements.go, statements_steps.go, statements_stock*.go: all SQL; migrate.go and migrations/: the tables
 //   - engine.go: what the rest needs of a driver; pgx.go, pgxtx.go and sql.go: the two drivers
+//   - pgxlate.go, pgxopening.go: a claim that travels with the work; pgxpipe.go, pgxreply.go, pgxtexts.go: how
 //   - errors.go: what an error means
 //   - keys.go: claims; complete.go: renewals and completions; keystx.go: the same within a transaction
 //   - steps.go, sweep.go, operator.go: steps; what is old; what people decide

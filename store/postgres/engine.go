@@ -87,6 +87,10 @@ type engine[Tx any] interface {
 
 	// begin opens a transaction and runs its first statements.
 	begin(ctx context.Context, opts txn.Options, first ...*call) (session[Tx], error)
+
+	// beginLate opens a transaction when its function comes with its first statement; guards go ahead of that, and
+	// fail where the function must not work. look is what will be asked then. It returns nil where that can't be done.
+	beginLate(ctx context.Context, look statement, guards ...*call) (late[Tx], error)
 }
 
 // session is a transaction that this package opened and ends.

@@ -21,7 +21,7 @@ import (
 var ErrEnded = errors.New("postgres: the function ended the transaction, which is not its to end")
 
 // ErrReadOnly says that the database takes no writes: it is a standby, or its transactions are read-only by
-// default. Nothing was changed, and no function was run. See Store.Check.
+// default. Nothing was changed, and no function did anything. See Store.Check.
 var ErrReadOnly = errors.New("the database takes no writes; connect to the primary (target_session_attrs=read-write) or turn default_transaction_read_only off")
 
 // ErrSchemaTooOld says that the tables, or a part of them, are not there yet. Nothing was changed.
@@ -33,6 +33,7 @@ const (
 	noSchema             = "3F000"
 	noTable              = "42P01"
 	noColumn             = "42703"
+	guardFailed          = "22P02" // text that is no number, see guardLockSQL
 	floorRose            = "22012" // division by zero, see claimInsertSQL
 	floorUnset           = "23502" // a token that is null, see floorSQL
 	uniqueViolation      = "23505"

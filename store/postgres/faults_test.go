@@ -155,12 +155,13 @@ var keyFaults = []fault{
 
 var txFaults = []fault{
 	{
-		name: "the work before the claim", changes: []change{{"intx.enter", locked, notHeld}},
+		name: "the work before the claim", changes: []change{{"intx.lock", locked, notHeld}, {"intx.enter", locked, notHeld}},
 		only: []string{"a duplicate of an InTx at work is told at once, or waits and gets the answer"},
 	},
 	{
 		name: "an answer over another's",
 		changes: []change{
+			{"intx.lock", locked, notHeld},
 			{"intx.enter", locked, notHeld},
 			{"intx.answer", "$9::timestamptz)\n", "$9::timestamptz)\non conflict (scope, key) do update set body = excluded.body, attempt = excluded.attempt\n"},
 		},

@@ -170,7 +170,7 @@ func TestPostgresTokenGrowsAlthoughItsTombstoneGoesUnderAnInTx(t *testing.T) {
 		})
 		look := b.pause(t)
 		s := postgres.New(pool, postgres.Config{}).Break(breaking(t, append(changes, change{
-			"intx.enter", "pg_try_advisory_xact_lock($2::bigint)", "(" + paused + " and pg_try_advisory_xact_lock($2::bigint))",
+			"intx.lock", "pg_try_advisory_xact_lock($2::bigint)", "(" + paused + " and pg_try_advisory_xact_lock($2::bigint))",
 		})))
 		answered := later(func() (idempotency.Claimed, error) {
 			return s.Keys().InTx(t.Context(), attempt("k"), func(context.Context, pgx.Tx) (idempotency.Response, error) {

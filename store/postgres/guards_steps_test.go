@@ -137,7 +137,7 @@ func takesANewKey(s *scene) error {
 		return err
 	}
 	a := attempt("k")
-	a.Request = s.request()
+	a.Request, a.Seen = s.request(), true // so that it looks first
 	if got, err := byInTx(s, a); err != nil || !got.Won {
 		return fmt.Errorf("%+v, %v", got, err)
 	}

@@ -305,7 +305,7 @@ func guards() []guard {
 	all := append(guardsOf(byClaim, "claim.take", "$11::bigint", "$12::bigint"),
 		guardsOf(byClaimTx, "claimtx.take", "$11::bigint", "$12::bigint")...)
 	all = append(all, guardsOf(byInTx, "intx.answer_over", "$12::bigint", "$13::bigint")...)
-	all = append(all, lockGuards()...)
+	all = append(append(all, lockGuards()...), lateGuards()...)
 	all = append(all, holderGuards("complete", (*scene).ends)...)
 	all = append(all, holderGuards("renew", (*scene).renews)...)
 	all = append(all, holderGuards("step.save", (*scene).saves)...)

@@ -21,17 +21,92 @@ var (
 // InTx claims, works and answers in one transaction; see idempotency.TxStore. A duplicate is told at once.
 // The row is written whole, at the end, in the round trip of COMMIT; until then an advisory lock stands
 // for it. Of a record that is done its steps and its age are not read.
+//
+// Over pgx, BEGIN and the claim of an attempt that was not seen lately travel with fn's first statement, if that is a
+// select, insert, update, delete, merge, with or values by Exec with arguments, Query or QueryRow, and the pool
+// executes by cached statements (the default). For anything else the claim goes first, a round trip more.
 func (k Keys[Tx]) InTx(
 	ctx context.Context, a idempotency.Attempt,
 	fn func(ctx context.Context, tx Tx) (idempotency.Response, error),
 ) (idempotency.Claimed, error) {
-	for range raceTries {
-		claimed, err := k.inTx(ctx, a, fn)
+	if !a.Seen {
+		claimed, err := k.inTxLate(ctx, a, &fn)
 		if !errors.Is(err, errLookAgain) {
 			return claimed, err
 		}
 	}
+	ran := false
+	noted := func(ctx context.Context, tx Tx) (idempotency.Response, error) {
+		ran = true
+		return fn(ctx, tx)
+	}
+	for range raceTries {
+		claimed, err := k.inTx(ctx, a, noted)
+		switch {
+		case errors.Is(err, errLookAgain):
+		case err != nil && !ran:
+			return claimed, unclaimedError{err}
+		default:
+			return claimed, err
+		}
+	}
 	return idempotency.Claimed{}, changing("intx")
+}
+
+// inTxLate lets fn begin before the key is known to be free: its first statement says so. Nothing of that is left
+// unless the key was free. errLookAgain says that a closer look is needed; fn may have been replaced then by what
+// it has returned already.
+func (k Keys[Tx]) inTxLate(
+	ctx context.Context, a idempotency.Attempt,
+	fn *func(ctx context.Context, tx Tx) (idempotency.Response, error),
+) (idempotency.Claimed, error) {
+	r, s := a.Request, k.store.statements
+	tx, err := k.store.engine.beginLate(ctx, s.enterLook,
+		s.guardLock.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key), madeArg(a), a.Window.Microseconds()).into(nil, nil, nil),
+		s.guardNew.with(r.Scope, r.Key).into(nil),
+	)
+	if err != nil {
+		return idempotency.Claimed{}, err
+	}
+	if tx == nil {
+		return idempotency.Claimed{}, errLookAgain
+	}
+	defer tx.rollback(ctx) // for a panic, too
+	response, fnErr := (*fn)(ctx, tx.handle())
+	switch fate, claimErr := tx.claim(); {
+	case fate == refused:
+		return k.refused(ctx, tx, a)
+	case fate == undecided:
+		return idempotency.Claimed{}, tx.abandon(ctx, claimErr)
+	case fate == waiting && fnErr != nil:
+		tx.rollback(ctx)
+		*fn = func(context.Context, Tx) (idempotency.Response, error) { return idempotency.Response{}, fnErr }
+		return idempotency.Claimed{}, errLookAgain
+	case fnErr != nil:
+		return idempotency.Claimed{}, tx.abandon(ctx, fnErr)
+	}
+	claimed, err := k.answer(ctx, tx, a, record{}, idempotency.Claimed{Won: true, Record: claimedBy(a, 0)}, response)
+	if fate, _ := tx.claim(); fate == refused {
+		return k.refused(ctx, tx, a)
+	}
+	return claimed, err
+}
+
+// refused reads the answer of a key that was not free. What is no answer needs a closer look.
+func (k Keys[Tx]) refused(ctx context.Context, tx late[Tx], a idempotency.Attempt) (idempotency.Claimed, error) {
+	var row record
+	r := a.Request
+	if err := tx.instead(ctx, k.store.statements.enterLook.with(r.Scope, r.Key).into(row.lookColumns()...)); err != nil {
+		return idempotency.Claimed{}, errLookAgain
+	}
+	if row.state != int64(idempotency.Done) {
+		return idempotency.Claimed{}, errLookAgain
+	}
+	rec, err := row.of(r.Scope, r.Key)
+	if err == nil && idempotency.Judge(rec, a) != idempotency.Answer {
+		err = errLookAgain
+	}
+	return idempotency.Claimed{Record: rec}, err
 }
 
 // errLookAgain says that the record changed between look and write. All was rolled back.

@@ -132,6 +132,8 @@ func (c *call) readNext(results pgx.BatchResults) error {
 var (
 	beginCall  = statement{"begin", "begin"}
 	commitCall = statement{"commit", "commit"}
+
+	rollbackCall = statement{"rollback", "rollback"}
 )
 
 // pgxLevels are the isolation levels by their SQL names.
@@ -193,8 +195,8 @@ type pgxSession struct {
 
 func (s *pgxSession) handle() pgx.Tx { return s.given }
 
-func (s *pgxSession) commit(ctx context.Context, last ...*call) error {
-	s.given.ended.Store(true)
+// whole says whether the function left the transaction in a state in which it can be committed.
+func (s *pgxSession) whole(ctx context.Context) error {
 	pg := s.conn.Conn().PgConn()
 	switch {
 	case pg.IsBusy():
@@ -202,6 +204,14 @@ func (s *pgxSession) commit(ctx context.Context, last ...*call) error {
 	case !pg.IsClosed() && pg.TxStatus() == 'I':
 		s.end()
 		return ErrEnded
+	}
+	return nil
+}
+
+func (s *pgxSession) commit(ctx context.Context, last ...*call) error {
+	s.given.ended.Store(true)
+	if err := s.whole(ctx); err != nil {
+		return err
 	}
 	last = append(last, commitCall.with())
 	s.hook.at(ctx, last...)

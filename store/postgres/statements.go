@@ -28,6 +28,7 @@ type statements struct {
 
 	enter, enterKey         statement
 	enterLook               statement
+	guardLock, guardNew     statement
 	answer, answerOver      statement
 	claimSavepoint          statement
 	claimRelease, claimUndo statement
@@ -54,6 +55,7 @@ func statementsFor(schema string) *statements {
 		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns,
 			"{above}", aboveSQL, "{floor}", floorSQL, "{window}", windowSQL, "{ahead}", aheadSQL,
 			"{window_asked}", windowAskedSQL, "{window_made}", windowMadeSQL, "{lock_number}", lockNumberSQL,
+			"{refused}", refusedText,
 			"{due_max}", strconv.Itoa(sweepDueMax))
 		replacer := strings.NewReplacer(pairs...)
 		for range 3 { // parts have parts
@@ -91,6 +93,8 @@ func statementsFor(schema string) *statements {
 		enter:          sql("tx.enter", enterSQL),
 		enterKey:       sql("intx.enter", enterKeySQL),
 		enterLook:      sql("intx.look", enterLookSQL),
+		guardLock:      sql(guardLockName, guardLockSQL, "{window}", strings.NewReplacer("$9", "$3", "$10", "$4").Replace(windowSQL)),
+		guardNew:       sql(guardNewName, guardNewSQL),
 		answer:         sql("intx.answer", answerSQL),
 		answerOver:     sql("intx.answer_over", answerOverSQL),
 		claimSavepoint: sql("claimtx.savepoint", "savepoint fifty_claim"),
@@ -273,6 +277,34 @@ const enterLookSQL = `
 select state::bigint, token, fingerprint, attempt, owner, resume, coalesce(status, 0)::bigint, header, body, not_replayable
 from {schema}.keys
 where scope = $1::text and key = $2::text
+`
+
+// The guards of a claim that travels with the work's first statement. They fail (22P02) with this text, and the
+// server then skips the rest of the message; the server's log shows it. The text is no constant of the statement,
+// for a planner may evaluate a constant before it has looked at the condition.
+const (
+	guardLockName = "intx.lock"
+	guardNewName  = "intx.new"
+	refusedText   = "fifty: this idempotency key is in use or was used; the duplicate is told so"
+)
+
+// The limits of the transaction, and that the key is ours alone for its length. All that enterKeySQL says about
+// why nothing can be done is asked again by that.
+const guardLockSQL = `
+select set_config('idle_in_transaction_session_timeout', $1::text, true),
+       set_config('tcp_user_timeout', $1::text, true),
+       (case when pg_try_advisory_xact_lock($2::bigint)
+              and current_setting('transaction_read_only') = 'off'
+              and {floor} is not null
+              and {window}
+        then '0' else '{refused}' end)::integer
+`
+
+// That the key has no record. In a statement of its own, behind the lock: its snapshot then has what the lock's
+// last holder committed.
+const guardNewSQL = `
+select (case when exists (select from {schema}.keys where scope = $1::text and key = $2::text)
+        then '{refused}' else '0' end)::integer
 `
 
 // Linearization point of InTx on a new key: the COMMIT that follows this insert. A plain insert: the

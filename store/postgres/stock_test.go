@@ -59,11 +59,8 @@ func heldBy[Tx any](tb testing.TB, s postgres.Stock[Tx], id string, items invent
 	return a.Hold
 }
 
-// expire makes holds as they would be had everything happened so much earlier.
-func (b bundle) expire(tb testing.TB, seconds int, ids ...string) {
-	tb.Helper()
-	for _, id := range ids {
-		b.exec(tb, `
+// expireHoldSQL makes the hold $1 as it would be had everything happened $2 seconds earlier.
+const expireHoldSQL = `
 with h as (update fifty.holds set expires = expires - $2, reserved = reserved - $2 * interval '1 second' where id = $1 returning *),
 parts as (
     select sku, 0 as bucket, quantity as units, expires + $2 as was from h where parts is null and items is null
@@ -79,7 +76,13 @@ none as (
     where e.sku = p.sku and e.bucket = p.bucket and e.second = p.was and e.units = p.units returning 1
 )
 insert into fifty.expiring as e (sku, bucket, second, units) select sku, bucket, was - $2, sum(units) from parts group by 1, 2, 3
-on conflict (sku, bucket, second) do update set units = e.units + excluded.units`, id, seconds)
+on conflict (sku, bucket, second) do update set units = e.units + excluded.units`
+
+// expire makes holds as they would be had everything happened so much earlier.
+func (b bundle) expire(tb testing.TB, seconds int, ids ...string) {
+	tb.Helper()
+	for _, id := range ids {
+		b.exec(tb, expireHoldSQL, id, seconds)
 	}
 }
 

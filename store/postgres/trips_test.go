@@ -41,19 +41,35 @@ func (seen *trips) were(t *testing.T, what string, want ...string) {
 	seen.names = nil
 }
 
-func TestPostgresInTxTakesTwoRoundTripsBesideTheWork(t *testing.T) {
+// What comes before and after the work travels with its first statement and with COMMIT.
+func TestPostgresInTxTakesOneRoundTripBesideTheWork(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
+	b := withEffects(t, setup(t))
 	s := postgres.New(b.pool, postgres.Config{})
 	seen := watch(s)
-	keys := idempotency.NewTx(s.Keys(), idempotency.Config{})
-	_, err := keys.InTx(t.Context(), request("k"), func(context.Context, pgx.Tx) (idempotency.Response, error) {
-		return created("1"), nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	keys, runs := idempotency.NewTx(s.Keys(), idempotency.Config{}), 0
+	for key, tc := range map[string]struct {
+		fn    func(context.Context, pgx.Tx) (idempotency.Response, error)
+		trips []string
+	}{
+		"a statement": {charge(&runs), []string{"begin+intx.lock+intx.new+the work", "intx.answer+commit"}},
+		"no statement": {
+			func(context.Context, pgx.Tx) (idempotency.Response, error) { return created("1"), nil },
+			[]string{"begin+intx.lock+intx.new+intx.answer+commit"},
+		},
+		"one that can't travel": {
+			func(ctx context.Context, tx pgx.Tx) (idempotency.Response, error) {
+				_, err := tx.Exec(ctx, `lock table effects`)
+				return created("1"), err
+			},
+			[]string{"begin+intx.lock+intx.new", "intx.answer+commit"},
+		},
+	} {
+		if _, err := keys.InTx(t.Context(), request(key), tc.fn); err != nil {
+			t.Fatal(err)
+		}
+		seen.were(t, "InTx of "+key, tc.trips...)
 	}
-	seen.were(t, "InTx", "begin+intx.enter+intx.look", "intx.answer+commit")
 }
 
 func TestPostgresInTxOverDatabaseSQLTakesFourRoundTripsBesideTheWork(t *testing.T) {
@@ -145,5 +161,5 @@ func TestPostgresKeyThatThisHostSawIsReplayedByOneRead(t *testing.T) {
 	if res, err := other.InTx(t.Context(), request("k"), mustNotRun(t)); err != nil || !res.Replayed {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	seen.were(t, "a replay elsewhere", "begin+intx.enter+intx.look")
+	seen.were(t, "a replay elsewhere", "begin+intx.lock+intx.new+the work", "rollback+intx.look")
 }

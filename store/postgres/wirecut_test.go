@@ -25,12 +25,25 @@ type host[Tx any] struct {
 	insert func(ctx context.Context, tx Tx, sql string, args ...any) error
 }
 
-// rig is an operation's database with its two hosts. It also keeps a trail of all that becomes of a key.
+// rig is an operation's database with its two hosts.
 type rig[Tx any] struct {
 	bundle
+	about         subject[Tx]
 	proxy         *faults.Proxy
 	first, second host[Tx]
-	cases         int
+	cases, played int
+	boundaries    map[int]bool // of the operation that is swept; see worthIt
+	final         int          // message
+}
+
+// subject is what the operations of a sweep are about: keys, or stock.
+type subject[Tx any] struct {
+	tables   string                 // that a sweep counts effects in, and a trail of all that becomes of a key
+	snapshot string                 // reads all that there is of the names that begin with $1
+	sound    func(c *cut[Tx]) error // what must hold behind each point
+	usual    []error                // that any caller may hear
+	fresh    bool                   // each point has hosts that remember nothing of the stock
+	delays   bool                   // requests are delayed, too, while their client waits
 }
 
 // cutHost is what the server knows the first host by.
@@ -41,9 +54,18 @@ const cutLease = time.Hour
 
 func newRig[Tx any](t *testing.T, d driver[Tx], lease time.Duration, ddl string, changes ...change) *rig[Tx] {
 	t.Helper()
+	return newRigAbout(t, aboutKeys[Tx](), d, lease, ddl, func(s *postgres.Store[Tx]) *postgres.Store[Tx] {
+		return s.Break(breaking(t, changes))
+	})
+}
+
+func newRigAbout[Tx any](
+	t *testing.T, about subject[Tx], d driver[Tx], lease time.Duration, ddl string, broken func(*postgres.Store[Tx]) *postgres.Store[Tx],
+) *rig[Tx] {
+	t.Helper()
 	// The server stays up, so that nothing needs to wait for a disk.
-	r := &rig[Tx]{bundle: setupOn(t, testenv.Postgres(t).Database(t)+"&synchronous_commit=off")}
-	r.exec(t, trailTables)
+	r := &rig[Tx]{bundle: setupOn(t, testenv.Postgres(t).Database(t)+"&synchronous_commit=off"), about: about}
+	r.exec(t, about.tables)
 	r.exec(t, ddl)
 	proxy, through, err := pgwire.Start(r.url, faults.Config{})
 	if err != nil {
@@ -51,7 +73,7 @@ func newRig[Tx any](t *testing.T, d driver[Tx], lease time.Duration, ddl string,
 	}
 	r.proxy = proxy
 	open := func(url string) host[Tx] {
-		s := d.open(t, url).Break(breaking(t, changes))
+		s := broken(d.open(t, url))
 		cfg := idempotency.Config{Lease: lease, StoreMax: patience}
 		return host[Tx]{s, idempotency.NewTx(s.Keys(), cfg), d.insert}
 	}
@@ -117,6 +139,9 @@ func broken(format string, args ...any) error { return violation{fmt.Errorf(form
 
 func (r *rig[Tx]) next(ctx context.Context) *cut[Tx] {
 	r.cases++
+	if r.about.fresh {
+		r.first.Store, r.second.Store = forgetful(r.first.Store), forgetful(r.second.Store)
+	}
 	c := &cut[Tx]{rig: r, ctx: ctx, key: fmt.Sprintf("%06d", r.cases), runs: &runs{}}
 	c.attempt = attempt(c.key)
 	return c
@@ -151,29 +176,6 @@ func (op cutOp[Tx]) before(c *cut[Tx]) error {
 	return nil
 }
 
-// points are the cut points: the smallest complete set, and each request delayed as a whole while its client
-// waits. A partition leaves a server in no other state than a zombie does, so it is not among them.
-func (op cutOp[Tx]) points(ctx context.Context, r *rig[Tx]) ([]faults.Point, error) {
-	if _, err := op.alone(ctx, r); err != nil { // prepares the statements
-		return nil, err
-	}
-	c, err := op.alone(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	trace := c.trace
-	if !op.arms {
-		trace = r.proxy.Trace()
-	}
-	points := faults.Points(trace)
-	for _, m := range trace {
-		if m.First {
-			points = append(points, faults.Point{Fault: faults.Delayed, Message: m})
-		}
-	}
-	return points, op.end(c, said{}, said{})
-}
-
 // sweep cuts the operation at each point, or only by some of the faults, and returns how many points there are.
 // It ends with the first violation.
 func (op cutOp[Tx]) sweep(ctx context.Context, r *rig[Tx], only ...faults.Fault) (int, error) {
@@ -182,9 +184,10 @@ func (op cutOp[Tx]) sweep(ctx context.Context, r *rig[Tx], only ...faults.Fault)
 		return 0, err
 	}
 	for _, point := range points {
-		if len(only) > 0 && !slices.Contains(only, point.Fault) {
+		if len(only) > 0 && !slices.Contains(only, point.Fault) || !r.worthIt(point) {
 			continue
 		}
+		r.played++
 		err := errAstray
 		for try := 0; errors.Is(err, errAstray) && try < aimTries; try++ {
 			err = op.play(ctx, r, point)
@@ -310,15 +313,15 @@ func (op cutOp[Tx]) end(c *cut[Tx], first, second said) error {
 	if err := op.settle(c, first, second); err != nil {
 		return err
 	}
-	if err := c.trail(); err != nil {
-		return err
-	}
-	return c.notPoisoned()
+	return c.about.sound(c)
 }
 
 // mayHear says whether an error is one that the docs allow for.
 func (op cutOp[Tx]) mayHear(c *cut[Tx], err error) bool {
-	for _, may := range append([]error{nil, fifty.ErrUnknownOutcome, idempotency.ErrInFlight}, op.may...) {
+	if err == nil {
+		return true
+	}
+	for _, may := range slices.Concat([]error{fifty.ErrUnknownOutcome}, c.about.usual, op.may) {
 		if errors.Is(err, may) {
 			return true
 		}
@@ -329,6 +332,11 @@ func (op cutOp[Tx]) mayHear(c *cut[Tx], err error) bool {
 func heard(call func() (string, error)) <-chan said {
 	done := make(chan said, 1)
 	go func() {
+		defer func() {
+			if v := recover(); v != nil { // a Batch panics rather than break the law
+				done <- said{err: broken("a panic: %v", v)}
+			}
+		}()
 		answer, err := call()
 		done <- said{answer, err}
 	}()

@@ -10,6 +10,19 @@ import (
 	"github.com/fiftyhosts/fifty/idempotency"
 )
 
+// aboutKeys is the subject of the sweep over keys.
+func aboutKeys[Tx any]() subject[Tx] {
+	return subject[Tx]{
+		tables: trailTables, snapshot: keysSnapshot, usual: []error{idempotency.ErrInFlight}, delays: true,
+		sound: func(c *cut[Tx]) error {
+			if err := c.trail(); err != nil {
+				return err
+			}
+			return c.notPoisoned()
+		},
+	}
+}
+
 // trailTables are what a sweep counts effects in, and a trail of all that becomes of any key.
 const trailTables = `
 create table ledger (key text not null, run text not null);
@@ -72,16 +85,19 @@ func (c *cut[Tx]) trail() error {
 	return nil
 }
 
-// snapshot is all that there is of the key, its steps, effects and decisions.
+// keysSnapshot is all that there is of the key, its steps, effects and decisions.
+const keysSnapshot = `
+select coalesce(string_agg(line, e'\n' order by line), '')
+from (
+    select 'key ' || k::text as line from fifty.keys k where starts_with(k.key, $1)
+    union all select 'step ' || s::text from fifty.steps s where starts_with(s.key, $1)
+    union all select 'decision ' || a::text from fifty.audit a where starts_with(a.key, $1)
+    union all select 'effect ' || l::text from ledger l where starts_with(l.key, $1)
+) lines`
+
+// snapshot is all that there is of the point.
 func (c *cut[Tx]) snapshot() (all string, err error) {
-	err = c.pool.QueryRow(c.ctx, `
-		select coalesce(string_agg(line, e'\n' order by line), '')
-		from (
-			select 'key ' || k::text as line from fifty.keys k where starts_with(k.key, $1)
-			union all select 'step ' || s::text from fifty.steps s where starts_with(s.key, $1)
-			union all select 'decision ' || a::text from fifty.audit a where starts_with(a.key, $1)
-			union all select 'effect ' || l::text from ledger l where starts_with(l.key, $1)
-		) lines`, c.key).Scan(&all)
+	err = c.pool.QueryRow(c.ctx, c.about.snapshot, c.key).Scan(&all)
 	return all, err
 }
 

@@ -194,6 +194,11 @@ func New(store Store, cfg Config) *Keys {
 // error that is a fifty.ErrUnknownOutcome: ask again with the same key.
 //
 // An owner whose process dies leaves the key in flight until its lease runs out, then unresolved.
+//
+// Over a BatchStore, what the calls of Do at the same time ask of the store travels together, in one statement and
+// one commit. A call that is alone waits for nobody and costs what it did. Each has its own outcome: a key that
+// can't be written fails alone, a caller whose ctx ends takes nobody along, and when the reply to many is lost each
+// asks again by itself. The context of what many send carries no caller's values.
 func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context) (Response, error)) (Result, error) {
 	return k.do(ctx, k.attempt(req), func(o *owner) (Response, error) { return fn(&o.run) })
 }

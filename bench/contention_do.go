@@ -8,10 +8,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fiftyhosts/fifty/idempotency"
+	"github.com/fiftyhosts/fifty/store/postgres"
 )
 
-// doCallers is how many callers Do has at once. Our side has pgWorkers connections.
-const doCallers = 256
+// doCallers is how many callers Do has at once, and doPool how many connections our side has.
+const (
+	doCallers = 256
+	doPool    = 64
+)
 
 var doCases = []Case{
 	{
@@ -79,6 +83,11 @@ func newDoWorld(ctx context.Context, b *bench, pools []int, work keyedWork) (*pg
 	if err != nil {
 		return nil, nil, err
 	}
+	if w.pool, err = openPool(ctx, b, w.url, doPool); err != nil {
+		return nil, nil, err
+	}
+	w.store = postgres.New(w.pool, postgres.Config{})
+	w.keys = idempotency.NewTx(w.store.Keys(), idempotency.Config{Owner: handOwner})
 	b.Explain("By hand, in a table like fifty.keys, indexes included:\n%s;\n\n%s", handClaim, handComplete)
 	var theirs []Side
 	for _, connections := range pools {

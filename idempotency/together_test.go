@@ -496,6 +496,7 @@ func TestObserverHearsOfBatchesOfSeveral(t *testing.T) {
 		})
 		r := newRush(newBatched(), idempotency.Config{Observer: observer})
 		r.all(func(int) context.Context { return t.Context() }, nil)
+		synctest.Wait() // it hears behind the callers
 		want := map[string]int{"idempotency.claims 255": 1, "idempotency.completions 255": 1}
 		if fmt.Sprint(heard) != fmt.Sprint(want) {
 			t.Errorf("heard %v, want %v", heard, want)

@@ -158,6 +158,7 @@ type rush struct {
 	mu    sync.Mutex
 	runs  map[string]int
 	got   []outcome
+	left  func(caller int) // when its Do has returned; nil for nothing
 }
 
 type outcome struct {
@@ -187,6 +188,9 @@ func (r *rush) all(ctxOf func(caller int) context.Context, work func()) {
 				return created(keyOf(i)), nil
 			})
 			r.got[i] = outcome{res, err}
+			if r.left != nil {
+				r.left(i)
+			}
 		})
 		if i == 0 {
 			synctest.Wait() // its claim is on its way, by itself
@@ -397,15 +401,20 @@ func TestCallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newBatched()
 		ctx, cancel := context.WithCancel(t.Context())
-		sent := 0
+		gone := make(chan struct{})
 		store.claim = func(as []idempotency.Attempt) error {
-			if sent++; sent == 2 { // its batch is under way
+			if len(as) > 1 { // its batch is under way
 				cancel()
-				synctest.Wait()
+				<-gone
 			}
 			return nil
 		}
 		r := newRush(store, idempotency.Config{})
+		r.left = func(caller int) {
+			if caller == leaver {
+				close(gone)
+			}
+		}
 		r.all(func(caller int) context.Context {
 			if caller == leaver {
 				return ctx
@@ -413,6 +422,7 @@ func TestCallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 			return t.Context()
 		}, nil)
 		r.settled(t, leaver)
+		store.were(t, "claim", 1, crowd-1)
 		err := r.got[leaver].err
 		if !errors.Is(err, idempotency.ErrUnavailable) || !errors.Is(err, context.Canceled) || r.runs[keyOf(leaver)] != 0 {
 			t.Errorf("who left: %v, after %d runs", err, r.runs[keyOf(leaver)])
@@ -425,7 +435,6 @@ func TestCallerWhoLeavesTakesNobodyAlong(t *testing.T) {
 }
 
 func TestCallerWhoLeavesBeforeItsBatchIsNotSent(t *testing.T) {
-	const leaver = 5
 	synctest.Test(t, func(t *testing.T) {
 		store := newBatched()
 		r := newRush(store, idempotency.Config{})

@@ -83,6 +83,7 @@ func newDoWorld(ctx context.Context, b *bench, pools []int, work keyedWork) (*pg
 	if err != nil {
 		return nil, nil, err
 	}
+	w.pool.Close()
 	if w.pool, err = openPool(ctx, b, w.url, doPool); err != nil {
 		return nil, nil, err
 	}

@@ -70,8 +70,9 @@ func byDo(ctx context.Context, keys *idempotency.TxKeys[pgx.Tx], key string) (id
 }
 
 func byInTx(ctx context.Context, keys *idempotency.TxKeys[pgx.Tx], key string) (idempotency.Result, error) {
-	return keys.InTx(ctx, benchRequest(key), func(context.Context, pgx.Tx) (idempotency.Response, error) {
-		return idempotency.Response{}, fmt.Errorf("key %q has no answer", key)
+	return keys.InTx(ctx, benchRequest(key), func(ctx context.Context, tx pgx.Tx) (idempotency.Response, error) {
+		_, err := order(ctx, tx) // which must be refused: InTx sends it together with the claim
+		return idempotency.Response{}, fmt.Errorf("key %q has no answer: %w", key, err)
 	})
 }
 

@@ -104,7 +104,7 @@ func (t *tally) serve(ctx context.Context, buy buyer, id string, began time.Time
 	t.count(func(n *sold) { n.Tried++ })
 	tries := 0
 	got, err := retry.Value(ctx, retry.Policy{
-		AttemptsMax: saleTries, Base: 5 * time.Millisecond, Cap: time.Second, ElapsedMax: runMax, Idempotent: true,
+		AttemptsMax: saleTries, Base: 5 * time.Millisecond, Cap: time.Second, ElapsedMax: showMax, Idempotent: true,
 	}, func(ctx context.Context) (bool, error) {
 		tries++
 		return buy(ctx, id)

@@ -18,8 +18,12 @@ const (
 	HostsDefault = 8
 )
 
-// runMax bounds one run. It takes some seconds; a run that gets here hangs.
-const runMax = 3 * time.Minute
+// runMax bounds one run. It takes some seconds; a run that gets here hangs. A show takes as long as its crowd is
+// large, and is bounded by showMax.
+const (
+	runMax  = 3 * time.Minute
+	showMax = 30 * time.Minute
+)
 
 // Config is that of Play.
 type Config struct {
@@ -152,7 +156,11 @@ func (l *session) play(ctx context.Context, s *Scenario, i int) (played Played, 
 	run := s.Runs[i]
 	played = Played{Kind: run.Kind, Title: run.Title}
 	l.cfg.Watcher.Run(played)
-	limited, cancel := context.WithTimeoutCause(ctx, runMax, fmt.Errorf("%s, %q, did not end within %v; is the machine or the database very slow?", s.Name, run.Title, runMax))
+	limit := runMax
+	if s.Show {
+		limit = showMax
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s, %q, did not end within %v; is the machine or the database very slow?", s.Name, run.Title, limit))
 	defer cancel()
 	limited, giveUp := context.WithCancelCause(limited)
 	defer giveUp(nil)

@@ -95,9 +95,9 @@ func runSaleHost(database, till string) error {
 		return err
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
+	last, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
-	return web.Shutdown(ctx)
+	return web.Shutdown(last)
 }
 
 func saleHandler(stock *inventory.Stock, till string) http.Handler {

@@ -95,7 +95,10 @@ func beginSaleLine(t *testing.T, seed uint64, database string) *saleLine {
 func (l *saleLine) finish() (inventorytest.History, history.Report) {
 	l.t.Helper()
 	l.end()
-	h := merged[inventorytest.Call, inventorytest.Told](l.linear, l.logs[0])
+	h, err := inventorytest.Dated(l.t.Context(), merged[inventorytest.Call, inventorytest.Told](l.linear, l.logs[0]), l.store.ledger)
+	if err != nil {
+		l.t.Fatal(err)
+	}
 	report := check(l.linear, h, inventorytest.TimedModel(inventorytest.LastAnswer(h), saleSlack))
 	if off, err := l.store.ledger.Check(l.t.Context()); err != nil || len(off) > 0 {
 		l.t.Errorf("the books are off: %+v, %v", off, err)

@@ -24,6 +24,7 @@ func (s *sale) round(n int) {
 	s.t.Helper()
 	from := len(s.from(0))
 	s.deliver(ofEach(2*saleSupply, saleSupply))
+	s.wants(s.next(ofEach(1, 1), fateLeaves, saleShort), s.members, saleLeft)
 	stop, loaded := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(loaded)
@@ -121,26 +122,37 @@ func (s *sale) heldBy(m *member, items inventory.Items, ttl time.Duration) (o sa
 	s.t.Cleanup(shopper.Wait)
 	select {
 	case <-gate.booked:
+	case a := <-answers:
+		s.t.Fatalf("order %+v did not get to the till: %+v", o, a)
 	case <-time.After(waitMax):
 		s.t.Fatalf("order %s did not get to the till within %v", o.ID, waitMax)
 	}
 	return o, gate.open, func() saleAnswer { return <-answers }
 }
 
-// killHolder kills a member that has the last units for its shopper. The shopper's retry finds them at another.
+// wants has an order end in one way.
+func (s *sale) wants(o saleOrder, members []*member, outcome string) {
+	s.t.Helper()
+	if a, err := s.persist(s.t.Context(), o, members, 0); err != nil || a.Outcome != outcome {
+		s.t.Errorf("order %+v: %+v, %v, want it %s", o, a, err, outcome)
+	}
+}
+
+// killHolder kills a member that has the last units for its shopper. The shopper's retry finds them at another, and
+// nobody else gets them.
 func (s *sale) killHolder(m *member, n int) {
 	s.t.Helper()
 	sku := fmt.Sprint("kept-", n)
-	s.deliver(inventory.Items{sku: 2})
-	o, pay, ended := s.heldBy(m, inventory.Items{saleHot: 1, sku: 2}, saleLong)
+	items := inventory.Items{sku: 2, sku + "-too": 1} // the hot one may be sold out at any moment
+	s.deliver(items)
+	o, pay, ended := s.heldBy(m, items, saleLong)
 	s.killMember(m)
 	pay()
-	a, err := s.persist(s.t.Context(), o, without(s.members, m), n)
-	if err != nil || a.Outcome != saleSold {
-		s.t.Errorf("order %s, whose host was killed: %+v, %v", o.ID, a, err)
-	}
+	s.wants(s.next(inventory.Items{saleHot: 1, sku: 1}, fatePays, saleLong), without(s.members, m), saleSoldOut)
+	s.wants(o, without(s.members, m), saleSold)
 	s.comeBack(m)
-	ended() // with the same answer
+	ended()                              // with the same answer
+	s.deliver(inventory.Items{sku: 100}) // and the other one stays refused
 }
 
 // freezeHolder lets a member stand still until its hold of a last unit has expired and gone to another. Its own
@@ -155,10 +167,7 @@ func (s *sale) freezeHolder(m *member, n int) {
 		l, err := s.stock.Availability(s.t.Context(), sku)
 		return err == nil && l[0].Available == 1
 	})
-	other := s.next(inventory.Items{sku: 1}, fatePays, saleLong)
-	if a, err := s.persist(s.t.Context(), other, without(s.members, m), n); err != nil || a.Outcome != saleSold {
-		s.t.Errorf("order %s, for a unit that has come back: %+v, %v", other.ID, a, err)
-	}
+	s.wants(s.next(inventory.Items{sku: 1}, fatePays, saleLong), without(s.members, m), saleSold)
 	pay()
 	thaw()
 	if a := ended(); a.Outcome != saleLapsed {
@@ -260,7 +269,11 @@ func (s *sale) askAgain(orders []saleOrder) {
 // stands says whether what a shopper was told of an order is what the stock says.
 func (s *sale) stands(o saleOrder) error {
 	told, known := s.told[o.ID]
-	h, err := s.stock.Reserve(s.t.Context(), o.ID, o.Items, o.TTL)
+	var h inventory.Hold
+	err := s.insist(func() (err error) {
+		h, err = s.stock.Reserve(s.t.Context(), o.ID, o.Items, o.TTL)
+		return err
+	})
 	states := map[string]inventory.State{
 		saleSold: inventory.Confirmed, saleReleased: inventory.Released, saleLapsed: inventory.Lapsed, saleLeft: inventory.Expired, saleSoldOut: inventory.Refused,
 	}

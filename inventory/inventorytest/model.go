@@ -23,6 +23,7 @@ type Call struct {
 	Units int64         `json:"units,omitempty"` // of a confirm: of a part, or zero for all
 	Time  time.Duration `json:"time,omitempty"`  // until a hold expires, or that passes
 	At    int64         `json:"at,omitempty"`    // when it was made, in Unix nanoseconds; see TimedModel
+	On    int64         `json:"on,omitempty"`    // when it was decided, by the store's clock, where that is known; see Dated
 }
 
 // Told is what the caller was told.

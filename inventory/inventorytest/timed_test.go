@@ -1,6 +1,7 @@
 package inventorytest_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -77,6 +78,46 @@ func TestTimedModelKnowsWhenAHoldExpires(t *testing.T) {
 		h := historyOf(append([]recorded{supply}, c.calls...))
 		model := inventorytest.TimedModel(inventorytest.LastAnswer(h), 20*time.Millisecond)
 		_, err := history.Check(h, history.Config{Model: model, Dir: t.TempDir()})
+		if (err == nil) != c.legal || err != nil && !errors.Is(err, history.ErrIllegal) {
+			t.Errorf("%s: %v, want it legal %v", name, err, c.legal)
+		}
+	}
+}
+
+// bookOf has one hold, which was reserved then and confirmed later.
+type bookOf struct{ reserved, confirmed time.Time }
+
+func (b bookOf) History(context.Context, string) ([]inventory.Entry, error) {
+	return []inventory.Entry{{What: "reserved", At: b.reserved}, {What: "confirmed", At: b.confirmed}}, nil
+}
+
+func (b bookOf) Check(context.Context) ([]inventory.Fault, error) { return nil, nil }
+
+// What was decided at a moment that the store remembers must have been decided then.
+func TestTimedModelHoldsAStoreToWhatItRemembers(t *testing.T) {
+	t.Parallel()
+	calls := []recorded{
+		{100_000, 100_010, inventorytest.Call{Do: "supply", ID: "d", Units: 2}, inventorytest.Told{Answer: "yes"}},
+		{100_200, 104_300, inventorytest.Call{Do: "reserve", ID: "a", Units: 2, Time: time.Second}, inventorytest.Told{Answer: "yes", State: inventory.Held}},
+		{104_400, 104_500, inventorytest.Call{Do: "reserve", ID: "a", Units: 2, Time: time.Second}, inventorytest.Told{Answer: "yes", State: inventory.Held, Replayed: true}},
+		{104_600, 104_700, inventorytest.Call{Do: "confirm", ID: "a"}, inventorytest.Told{Answer: "yes", State: inventory.Confirmed, Sold: 2}},
+	}
+	for name, c := range map[string]struct {
+		reserved, confirmed int64
+		legal               bool
+	}{
+		"as it was told":             {103_500, 104_650, true},
+		"held for too long":          {101_500, 104_650, false},
+		"reserved before the call":   {100_100, 104_650, false},
+		"confirmed after the answer": {103_500, 104_800, false},
+	} {
+		book := bookOf{time.UnixMilli(c.reserved), time.UnixMilli(c.confirmed)}
+		h, err := inventorytest.Dated(t.Context(), historyOf(calls), book)
+		if err != nil {
+			t.Fatal(err)
+		}
+		model := inventorytest.TimedModel(inventorytest.LastAnswer(h), 20*time.Millisecond)
+		_, err = history.Check(h, history.Config{Model: model, Dir: t.TempDir()})
 		if (err == nil) != c.legal || err != nil && !errors.Is(err, history.ErrIllegal) {
 			t.Errorf("%s: %v, want it legal %v", name, err, c.legal)
 		}

@@ -62,8 +62,8 @@ func (k Keys[Tx]) inTxLate(
 ) (idempotency.Claimed, error) {
 	r, s := a.Request, k.store.statements
 	tx, err := k.store.engine.beginLate(ctx, s.enterLook,
-		s.guardLock.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key), madeArg(a), a.Window.Microseconds()).into(nil, nil, nil),
-		s.guardNew.with(r.Scope, r.Key).into(nil),
+		s.guardLock.with(k.store.cfg.idleMax(), k.store.lockNumber(r.Scope, r.Key), madeArg(a), a.Window.Microseconds()),
+		s.guardNew.with(r.Scope, r.Key),
 	)
 	if err != nil {
 		return idempotency.Claimed{}, err

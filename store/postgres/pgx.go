@@ -132,8 +132,6 @@ func (c *call) readNext(results pgx.BatchResults) error {
 var (
 	beginCall  = statement{"begin", "begin"}
 	commitCall = statement{"commit", "commit"}
-
-	rollbackCall = statement{"rollback", "rollback"}
 )
 
 // pgxLevels are the isolation levels by their SQL names.

@@ -15,14 +15,14 @@ type late[Tx any] interface {
 	// claim is what became of the first statements, and their error when it is undecided.
 	claim() (fate, error)
 
-	// instead rolls back and runs statements outside of the transaction, in one round trip.
+	// instead runs statements in place of the transaction, which was refused and never began.
 	instead(ctx context.Context, calls ...*call) error
 }
 
 // beginLate opens a transaction when its function comes with a statement. guards go ahead of that, and fail where
 // the function must not work. It is nil where only the function itself can begin.
 //
-// look is a statement that instead will run: a transaction that has failed prepares none.
+// look is a statement that instead will run.
 func (e *pgxEngine) beginLate(ctx context.Context, look statement, guards ...*call) (late[pgx.Tx], error) {
 	conn, err := e.pool.Acquire(ctx)
 	if err != nil {
@@ -30,13 +30,13 @@ func (e *pgxEngine) beginLate(ctx context.Context, look statement, guards ...*ca
 	}
 	texts := textsOf(conn.Conn())
 	tx := unbegun(ctx, conn.Conn())
-	if tx == nil || !texts.travel || !knows(ctx, conn.Conn(), rollbackCall, look) {
+	if tx == nil || !texts.travel || !knows(ctx, conn.Conn(), look) {
 		conn.Release()
 		return nil, nil
 	}
 	o := &opening{
 		conn: conn.Conn(), texts: texts, hook: e.hook, ctx: ctx,
-		ahead: append([]*call{beginCall.with()}, guards...),
+		ahead: append(guards, beginCall.with()),
 	}
 	return &pgxLate{pgxSession{
 		pgxQuerier: pgxQuerier{tx, e.hook},
@@ -124,9 +124,8 @@ func (s *pgxLate) rollback(ctx context.Context) {
 
 func (s *pgxLate) instead(ctx context.Context, calls ...*call) error {
 	s.given.ended.Store(true)
-	all := append([]*call{rollbackCall.with()}, calls...)
-	s.hook.at(ctx, all...)
-	if point, _, err := pipeAll(ctx, s.first.conn, all...); err != nil {
+	s.hook.at(ctx, calls...)
+	if point, _, err := pipeAll(ctx, s.first.conn, calls...); err != nil {
 		return fail(ctx, point, within, err)
 	}
 	s.end()

@@ -20,8 +20,10 @@ const (
 )
 
 // opening is a claim that waits for the function's first statement, so that the two take one round trip. Its
-// calls go ahead of that statement in one message. The last of them are guards: they fail for a key that is not
+// calls go ahead of that statement in one message. The first of them are guards: they fail for a key that is not
 // free, and the server then skips all that follows, so a duplicate's statement is never run, and waits for nobody.
+// BEGIN comes behind them and makes them a part of its transaction: until then they are in one that ends with the
+// message, so that nothing has to be rolled back for a duplicate.
 //
 // What can't travel with it makes the claim go first, by itself: a round trip more.
 type opening struct {
@@ -44,8 +46,8 @@ func (o *opening) alone(ctx context.Context) error {
 	return o.learn(ctx, point, sent, err)
 }
 
-// aloneOrClosed is alone for methods that can't say that it failed, and that hand out the connection: it is then
-// within a transaction that takes no statement, or closed.
+// aloneOrClosed is alone for methods that can't say that it failed, and that hand out the connection: should it not
+// be in the transaction, it is closed.
 func (o *opening) aloneOrClosed() {
 	if o.alone(o.ctx) != nil && o.conn.PgConn().TxStatus() == 'I' {
 		_ = o.conn.Close(context.WithoutCancel(o.ctx))
@@ -100,7 +102,9 @@ func (o *opening) with(ctx context.Context, sql string, args []any) (*reply, err
 	if point, err := bindAll(ctx, o.conn, o.ahead, all[:]); err != nil {
 		return nil, o.learn(ctx, point, false, err)
 	}
-	o.hook.at(ctx, append(o.ahead[:n:n], work.with())...)
+	if o.hook.before != nil {
+		o.hook.at(ctx, append(o.ahead[:n:n], work.with())...)
+	}
 	ctx, trace := o.texts.traced(ctx, o.conn, sql, args)
 	r, err := o.send(ctx, all[:n+1], trace, name)
 	if err != nil {

@@ -52,17 +52,17 @@ func TestPostgresInTxTakesOneRoundTripBesideTheWork(t *testing.T) {
 		fn    func(context.Context, pgx.Tx) (idempotency.Response, error)
 		trips []string
 	}{
-		"a statement": {charge(&runs), []string{"begin+intx.lock+intx.new+the work", "intx.answer+commit"}},
+		"a statement": {charge(&runs), []string{"intx.lock+intx.new+begin+the work", "intx.answer+commit"}},
 		"no statement": {
 			func(context.Context, pgx.Tx) (idempotency.Response, error) { return created("1"), nil },
-			[]string{"begin+intx.lock+intx.new+intx.answer+commit"},
+			[]string{"intx.lock+intx.new+begin+intx.answer+commit"},
 		},
 		"one that can't travel": {
 			func(ctx context.Context, tx pgx.Tx) (idempotency.Response, error) {
 				_, err := tx.Exec(ctx, `lock table effects`)
 				return created("1"), err
 			},
-			[]string{"begin+intx.lock+intx.new", "intx.answer+commit"},
+			[]string{"intx.lock+intx.new+begin", "intx.answer+commit"},
 		},
 	} {
 		if _, err := keys.InTx(t.Context(), request(key), tc.fn); err != nil {
@@ -161,5 +161,5 @@ func TestPostgresKeyThatThisHostSawIsReplayedByOneRead(t *testing.T) {
 	if res, err := other.InTx(t.Context(), request("k"), mustNotRun(t)); err != nil || !res.Replayed {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	seen.were(t, "a replay elsewhere", "begin+intx.lock+intx.new+the work", "rollback+intx.look")
+	seen.were(t, "a replay elsewhere", "intx.lock+intx.new+begin+the work", "intx.look")
 }

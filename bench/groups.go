@@ -28,6 +28,7 @@ func groups() []group {
 				redisCases,
 				sqliteSaleCases,
 				memorySaleCases,
+				doCases,
 			),
 		},
 		{

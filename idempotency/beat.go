@@ -52,10 +52,7 @@ func (b *beat) renew() {
 	sent := wall.Now()
 	ctx, cancel := context.WithTimeout(b.o.run.parent, lease/3) // the work's values, without any cancellation
 	defer cancel()
-	all, err := k.store.Renew(ctx, []Claim{b.o.rec.claim()}, lease)
-	if err == nil {
-		err = all[0]
-	}
+	err := k.together.renew(ctx, b.o.rec.claim())
 	next := lease / 3
 	if lost, ok := errors.AsType[*LostError](err); ok {
 		if b.lost(lost) {

@@ -130,11 +130,10 @@ func (k *Keys) ask(ctx context.Context, asking *asking) (claimed *Claimed, err e
 	err = retry.Do(ctx, k.storePolicy(&asking.first), func(ctx context.Context) error {
 		limit := asking.first.next(ctx, k.cfg.StoreMax/2)
 		defer limit.end()
-		all, err := k.store.Claim(limit, asking.attempts[:])
-		if err != nil {
+		var err error
+		if claimed, err = k.together.claim(limit, asking); err != nil {
 			return err
 		}
-		claimed = &all[0]
 		return claimed.Err
 	})
 	if err == nil {
@@ -182,7 +181,7 @@ func (k *Keys) abandon(ctx context.Context, a Attempt) {
 			return err
 		}
 		found = true
-		return k.completeOnce(ctx, []Completion{{Claim: rec.claim(), State: Free}})
+		return k.together.end(ctx, &ending{completions: [1]Completion{{Claim: rec.claim(), State: Free}}})
 	})
 	if err == nil && found {
 		k.observe(ctx, "idempotency.freed", a.Request, time.Time{}, nil)

@@ -129,7 +129,7 @@ func (k *Keys) complete(ctx context.Context, e *ending) (Record, error) {
 	err := retry.Do(ctx, k.storePolicy(&e.first), func(ctx context.Context) error {
 		limit := e.first.next(ctx, k.cfg.StoreMax/2)
 		defer limit.end()
-		return k.completeOnce(limit, e.completions[:])
+		return k.together.end(limit, e)
 	})
 	if !isLost(err) {
 		return Record{}, err
@@ -148,14 +148,6 @@ func (k *Keys) complete(ctx context.Context, e *ending) (Record, error) {
 type ending struct {
 	completions [1]Completion
 	first       trial
-}
-
-func (k *Keys) completeOnce(ctx context.Context, one []Completion) error {
-	all, err := k.store.Complete(ctx, one)
-	if err != nil {
-		return err
-	}
-	return all[0]
 }
 
 func isLost(err error) bool { return errors.Is(err, ErrLost) }

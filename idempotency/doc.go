@@ -28,6 +28,7 @@
 //   - store.go: what a store must do; judge.go: what it decides about a key that is there already
 //   - keep.go, seal.go: in which form an answer is kept; natural.go: when no key is needed
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
+//   - together.go: what many callers ask of the store at the same time
 //   - limited.go, firsts.go: contexts and first heartbeats that cost a timer only when somebody waits for them
 //   - wait.go: how a duplicate waits; lately.go: when an arrival reads before it claims
 //   - perattempt.go: the sign of a client that makes a key per attempt
@@ -39,5 +40,7 @@
 //
 // An Observer in Config sees: idempotency.claimed, .replayed, .in_flight, .mismatch, .unresolved,
 // .completed, .refused, .freed, .let_go, .rolled_back, .left_unknown, .completion_failed,
-// .lease_lost, .superseded, .sweep_failed, .key_per_attempt.
+// .lease_lost, .superseded, .sweep_failed, .key_per_attempt. It also sees combine.batch for each call of the store
+// with several members, with its lane (idempotency.claims, .completions, .renewals), its size, and how many calls it
+// took to find a member that could not be done; and combine.panicked.
 package idempotency

@@ -37,6 +37,10 @@ var (
 	// owner or an operator has taken the key over. See LostError.
 	ErrLost = errors.New("the claim on this key was lost")
 
+	// ErrAlone is what a store answers a member of a batch that would make the others wait: for a lock, or for
+	// a race that is decided one by one. Nothing happened for it; ask for it by itself. Keys does.
+	ErrAlone = errors.New("this one can't be done together with others; ask for it by itself")
+
 	// ErrNotFound: there is no record of this key.
 	ErrNotFound = errors.New("no record of this key")
 )

@@ -152,6 +152,7 @@ func (c Config) Validate() error {
 type Keys struct {
 	store      Store
 	cfg        Config
+	together   *together
 	abandoning chan struct{} // a place for each clean-up of a lost claim
 	abandoned  sync.Map      // the IDs of the attempts that are cleaned up
 	flights    flights
@@ -167,7 +168,11 @@ func New(store Store, cfg Config) *Keys {
 	if store == nil {
 		panic(&fifty.InvalidError{Field: "store", Problem: "is nil"})
 	}
-	return &Keys{store: store, cfg: cfg.withDefaults(), abandoning: make(chan struct{}, abandonMax), lately: latelyOf(store)}
+	cfg = cfg.withDefaults()
+	return &Keys{
+		store: store, cfg: cfg, together: newTogether(store, cfg),
+		abandoning: make(chan struct{}, abandonMax), lately: latelyOf(store),
+	}
 }
 
 // Do runs fn for the first arrival of req and gives every arrival the same answer. fn never starts twice
@@ -189,6 +194,11 @@ func New(store Store, cfg Config) *Keys {
 // error that is a fifty.ErrUnknownOutcome: ask again with the same key.
 //
 // An owner whose process dies leaves the key in flight until its lease runs out, then unresolved.
+//
+// Over a BatchStore, what the calls of Do at the same time ask of the store travels together, in one statement and
+// one commit. A call that is alone waits for nobody and costs what it did. Each has its own outcome: a key that
+// can't be written fails alone, a caller whose ctx ends takes nobody along, and when the reply to many is lost each
+// asks again by itself. The context of what many send carries no caller's values.
 func (k *Keys) Do(ctx context.Context, req Request, fn func(ctx context.Context) (Response, error)) (Result, error) {
 	return k.do(ctx, k.attempt(req), func(o *owner) (Response, error) { return fn(&o.run) })
 }

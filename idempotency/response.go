@@ -23,6 +23,17 @@ type Response struct {
 	NotReplayable bool
 }
 
+// size is about how many bytes are kept of r.
+func (r Response) size() int {
+	n := len(r.Body)
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return n
+}
+
 // JSON makes a Response of a value. On an error nothing is made: v has no JSON.
 func JSON(status int, v any) (Response, error) {
 	body, err := json.Marshal(v)

@@ -73,6 +73,20 @@ type Store interface {
 	Sweep(ctx context.Context, retention, tombstone time.Duration, limit int) (removed int, err error)
 }
 
+// BatchStore is a Store for which a call of several members costs hardly more than one of a single member. Keys
+// then sends together what its callers ask for at the same time.
+//
+// An error of a call with several members says that nothing happened for any of them, unless it is a
+// fifty.ErrUnknownOutcome. Each may have an error of its own, in Claimed.Err or among those that Renew and Complete
+// return: ErrAlone, or any that a call for it alone could have failed with. Two members may be of one key; they are
+// decided as if they came one after the other. Calls of several hosts with the same keys never deadlock.
+type BatchStore interface {
+	Store
+
+	// BatchMax is the most members that a call should have. Below 2, nothing is sent together.
+	BatchMax() int
+}
+
 // TxStore is a Store that can also work within a transaction. Tx is the transaction's type.
 type TxStore[Tx any] interface {
 	Store
@@ -121,7 +135,8 @@ type Claim struct {
 }
 
 // Claimed answers an attempt. Won means that the attempt owns the key now, with Record.Token; otherwise
-// Record is what is there. Err is this attempt's own error; nothing changed for it then.
+// Record is what is there. Err is this attempt's own error; nothing changed for it then, unless it is a
+// fifty.ErrUnknownOutcome.
 type Claimed struct {
 	Won    bool
 	Record Record

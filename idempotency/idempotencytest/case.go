@@ -40,7 +40,7 @@ type txClaim[Tx any] struct {
 func cases(newStore func(tb testing.TB, hook Hook) idempotency.Store, f Features) []testCase {
 	var all []testCase
 	groups := [][]claim{
-		claimCases, expiryCases, completeCases, answerCases, batchCases, neighbourCases, raceCases, doCases,
+		claimCases, expiryCases, completeCases, answerCases, batchCases, togetherCases, neighbourCases, raceCases, doCases,
 		letGoCases, stepCases, stepRaceCases, doStepsCases, windowCases, sweepCases, sweepRaceCases,
 		offerCases,
 	}

@@ -248,7 +248,7 @@ func (w *world) manyArrive() {
 
 // twoDo is a race of two arrivals whose function answers, or fails with fnErr.
 func (w *world) twoDo(fnErr error) interleave.Case {
-	keys, req := w.newKeys(), w.request()
+	keys, req := w.newKeysApart(), w.request()
 	k := &work{fn: func(ctx context.Context) (idempotency.Response, error) {
 		interleave.Point(ctx, "the work")
 		return answerOf("the answer"), fnErr

@@ -34,7 +34,7 @@
 //
 //   - suite.go: Run, RunTx and what they need; catch.go: Catch and CatchTx
 //   - case.go: what a case is; world.go, txworld.go: what it has at hand
-//   - claims.go, expiry.go, complete.go, answers.go, batch.go, neighbours.go: cases of one caller
+//   - claims.go, expiry.go, complete.go, answers.go, batch.go, together.go, neighbours.go: cases of one caller
 //   - races.go, racing.go: cases of several callers in every order
 //   - do.go: cases through idempotency.Keys
 //   - letgo.go, steps.go, stepraces.go, dosteps.go: cases of work made of steps

@@ -193,7 +193,7 @@ func (w *world) asksBeforeItSends() {
 
 // twoDoSteps is a race of two arrivals of an order, of which these steps are still to be done.
 func (w *world) twoDoSteps(req idempotency.Request, steps ...string) interleave.Case {
-	keys, o := w.newKeys(), &order{}
+	keys, o := w.newKeysApart(), &order{}
 	var results [2]idempotency.Result
 	var errs [2]error
 	arrive := func(i int) func(ctx context.Context) {

@@ -92,6 +92,11 @@ const (
 	batchReversed     fault = "a batch answered in another order"
 	batchLooksOnce    fault = "a batch judged by what was there before it"
 	locksInGivenOrder fault = "a batch locks in the order of its members"
+	batchFirstTells   fault = "all attempts on one key in a batch are told what the first one found"
+	batchAllWin       fault = "all attempts on one key in a batch win with the first"
+	batchErrShared    fault = "one attempt's own error is everybody's in its batch"
+	batchOneWindow    fault = "a batch has the window of its first member"
+	batchEndsOnce     fault = "of what an owner says twice in a batch the first is done, and all is acknowledged"
 )
 
 // planted is each fault, and the case that must catch it in every run.
@@ -178,6 +183,12 @@ var planted = []struct {
 	{batchReversed, "a batch of claims is answered one by one, in order"},
 	{batchLooksOnce, "of two attempts on one key in a batch one wins"},
 	{locksInGivenOrder, "in every order two batches that cross have one winner a key"},
+	{batchFirstTells, "in a batch an attempt is judged by what the one before it left"},
+	{batchAllWin, "of two attempts on one key in a batch one wins"},
+	{batchAllWin, "in a batch an attempt is judged by what the one before it left"},
+	{batchErrShared, "in a batch an attempt is told what it would be told by itself"},
+	{batchOneWindow, "in a batch an attempt is told what it would be told by itself"},
+	{batchEndsOnce, "in a batch a claim may come twice, and what its owner said first counts"},
 }
 
 // with returns a maker of stores that have a fault.

@@ -75,7 +75,12 @@ func (s *reference) renew(c idempotency.Claim, lease time.Duration, seen *row) e
 // Complete is one conditional update per claim.
 func (s *reference) Complete(ctx context.Context, completions []idempotency.Completion) ([]error, error) {
 	errs := make([]error, len(completions))
+	ended := map[idempotency.Claim]bool{}
 	for i, c := range completions {
+		if s.has(batchEndsOnce) && ended[c.Claim] {
+			continue
+		}
+		ended[c.Claim] = true
 		if err := s.step(ctx, "complete"); err != nil {
 			return nil, err
 		}

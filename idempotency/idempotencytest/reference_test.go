@@ -243,19 +243,39 @@ func (s *reference) Claim(ctx context.Context, attempts []idempotency.Attempt) (
 		return s.claimUnderLocks(ctx, attempts)
 	}
 	answers := make([]idempotency.Claimed, len(attempts))
+	firsts := map[rowID]int{}
 	for i, a := range attempts {
 		var err error
-		if s.has(readThenInsert) {
+		first, again := firsts[s.id(a.Request.Scope, a.Request.Key)]
+		if !again {
+			firsts[s.id(a.Request.Scope, a.Request.Key)] = i
+		}
+		if s.has(batchOneWindow) {
+			a.Window = attempts[0].Window
+		}
+		switch {
+		case again && s.has(batchFirstTells):
+			answers[i] = idempotency.Claimed{Record: answers[first].Record}
+		case again && s.has(batchAllWin):
+			answers[i] = answers[first]
+		case s.has(readThenInsert):
 			answers[i], err = s.claimAfterLook(ctx, a)
-		} else {
+		default:
 			answers[i], err = s.claim(ctx, a, nil)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if s.has(batchReversed) {
+	switch {
+	case s.has(batchReversed):
 		slices.Reverse(answers)
+	case s.has(batchErrShared):
+		for _, a := range answers {
+			if a.Err != nil {
+				return slices.Repeat([]idempotency.Claimed{a}, len(answers)), nil
+			}
+		}
 	}
 	return answers, nil
 }

@@ -2,18 +2,25 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
 )
 
-// Renew moves expiries; see idempotency.Store. Each claim is renewed and committed by itself, in order.
+// Renew moves expiries; see idempotency.Store. Several are renewed by one statement, which passes over a row that
+// is locked.
 func (k Keys[Tx]) Renew(ctx context.Context, claims []idempotency.Claim, lease time.Duration) ([]error, error) {
+	if len(claims) > 1 {
+		return inBatches(ctx, claims, func(ctx context.Context, part []idempotency.Claim) ([]error, error) {
+			return k.renewMany(ctx, part, lease)
+		})
+	}
 	errs := make([]error, len(claims))
 	for i, c := range claims {
 		lost, err := k.renew(ctx, c, lease)
 		if err != nil {
-			return nil, ofBatch(i, err)
+			return nil, err
 		}
 		if lost != nil {
 			errs[i] = lost
@@ -35,41 +42,60 @@ func (k Keys[Tx]) renew(ctx context.Context, c idempotency.Claim, lease time.Dur
 		if err != nil {
 			return nil, err
 		}
-		state := idempotency.State(row.state)
-		switch {
-		case !row.isOf(c) || (state != idempotency.InFlight && state != idempotency.Unknown):
-			return &idempotency.LostError{Claim: c, Superseded: true}, nil
-		case state == idempotency.Unknown || row.expired():
-			return &idempotency.LostError{Claim: c}, nil
+		if lost := notRenewed(row, c); lost != nil {
+			return lost, nil
 		}
 		// Its other renewal was in the way: ask again.
 	}
 	return nil, changing("renew")
 }
 
-// Complete ends claims; see idempotency.Store. Each is ended and committed by itself, in order.
+// notRenewed says what a renewal that changed nothing has run into: nil when it should have changed what is there.
+func notRenewed(row record, c idempotency.Claim) *idempotency.LostError {
+	state := idempotency.State(row.state)
+	switch {
+	case !row.isOf(c) || (state != idempotency.InFlight && state != idempotency.Unknown):
+		return &idempotency.LostError{Claim: c, Superseded: true}
+	case state == idempotency.Unknown || row.expired():
+		return &idempotency.LostError{Claim: c}
+	default:
+		return nil
+	}
+}
+
+// Complete ends claims; see idempotency.Store. Several are ended by one statement, which passes over a row that is
+// locked.
 func (k Keys[Tx]) Complete(ctx context.Context, completions []idempotency.Completion) ([]error, error) {
+	if len(completions) > 1 {
+		return inBatches(ctx, completions, k.completeMany)
+	}
 	errs := make([]error, len(completions))
 	for i, c := range completions {
-		complete, err := k.completion(c)
-		if err == nil {
-			err = k.store.run(ctx, complete)
+		err := k.complete(ctx, c)
+		if _, lost := errors.AsType[*idempotency.LostError](err); err != nil && !lost {
+			return nil, err
 		}
-		if err != nil {
-			return nil, ofBatch(i, err)
-		}
-		if complete.rows == 1 {
-			continue
-		}
-		row, err := k.find(ctx, c.Claim.Scope, c.Claim.Key)
-		if err != nil {
-			return nil, ofBatch(i, err)
-		}
-		if lost := notCompleted(row, c); lost != nil {
-			errs[i] = lost
-		}
+		errs[i] = err
 	}
 	return errs, nil
+}
+
+func (k Keys[Tx]) complete(ctx context.Context, c idempotency.Completion) error {
+	complete, err := k.completion(c)
+	if err != nil {
+		return err
+	}
+	if err := k.store.run(ctx, complete); err != nil || complete.rows == 1 {
+		return err
+	}
+	row, err := k.find(ctx, c.Claim.Scope, c.Claim.Key)
+	if err != nil {
+		return err
+	}
+	if lost := notCompleted(row, c); lost != nil {
+		return lost
+	}
+	return nil
 }
 
 func (k Keys[Tx]) completion(c idempotency.Completion) (*call, error) {

@@ -14,6 +14,11 @@
 //
 // A time-ordered key is compared with its window by the same clock, in the statement that writes the claim.
 //
+// Several claims are one insert, in the order of their keys; several renewals or completions are one statement that
+// passes over rows that others have locked (idempotency.ErrAlone). It writes through the index's own conflict, row by
+// row: with an update and a join, a plan that was made for an empty table would read all of one that has grown.
+// Takeovers stay statements of their own.
+//
 // InTx and ClaimTx also take a transaction-level advisory lock named after the key. It does not guard the key:
 // it is how a duplicate learns at once that a transaction works on it, instead of waiting for the index. Its
 // number is the first eight bytes of SHA-256 over schema, NUL, scope, NUL, key. Two keys with one number
@@ -93,10 +98,11 @@
 // # Files
 //
 //   - store.go: Store and Config; check.go: settings that lose data; secret.go: secrets of the store
-//   - statements.go, statements_steps.go, statements_stock*.go: all SQL; migrate.go and migrations/: the tables
+//   - statements.go, statements_steps.go, statements_batch.go, statements_stock*.go: all SQL; migrate.go and migrations/: the tables
 //   - engine.go: what the rest needs of a driver; pgx.go, pgxtx.go and sql.go: the two drivers
 //   - pgxlate.go, pgxopening.go: a claim that travels with the work; pgxpipe.go, pgxreply.go, pgxtexts.go: how
 //   - errors.go: what an error means
+//   - keys_batch.go, complete_batch.go: several at once
 //   - keys.go: claims; complete.go: renewals and completions; keystx.go: the same within a transaction
 //   - steps.go, sweep.go, operator.go: steps; what is old; what people decide
 //   - record.go: a row as a record; header.go: how headers are stored

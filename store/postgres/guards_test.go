@@ -316,6 +316,7 @@ func guards() []guard {
 	all = append(all, sweepGuards()...)
 	all = append(all, resolveGuards()...)
 	all = append(all, listGuards()...)
+	all = append(all, batchGuards()...)
 	return append(
 		all,
 		guard{name: "complete what is not decided", changes: []change{{"complete", "and state in (1, 3)", ""}}, check: held((*scene).ends, idempotency.Done, "1 hour", true, nil)},

@@ -17,6 +17,8 @@ import (
 var (
 	_ idempotency.AnswerStore = Keys[pgx.Tx]{}
 	_ idempotency.AnswerStore = Keys[*sql.Tx]{}
+	_ idempotency.BatchStore  = Keys[pgx.Tx]{}
+	_ idempotency.BatchStore  = Keys[*sql.Tx]{}
 )
 
 // Keys keeps the records of idempotency keys. It is safe for concurrent use.
@@ -28,13 +30,17 @@ func (s *Store[Tx]) Keys() Keys[Tx] { return Keys[Tx]{s} }
 // Classify says what an error means; see Txns.Classify.
 func (k Keys[Tx]) Classify(err error) txn.Class { return classify(err) }
 
-// Claim decides for each attempt; see idempotency.Store. Each is decided and committed by itself, in order.
+// Claim decides for each attempt; see idempotency.Store. Several are decided by one statement where their keys are
+// new.
 func (k Keys[Tx]) Claim(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
+	if len(attempts) > 1 {
+		return inBatches(ctx, attempts, k.claimMany)
+	}
 	answers := make([]idempotency.Claimed, len(attempts))
 	for i, a := range attempts {
 		claimed, err := k.claim(ctx, a)
 		if err != nil {
-			return nil, ofBatch(i, err)
+			return nil, err
 		}
 		answers[i] = claimed
 	}
@@ -54,7 +60,11 @@ func ofBatch(i int, err error) error {
 // another was quicker.
 func (k Keys[Tx]) claim(ctx context.Context, a idempotency.Attempt) (idempotency.Claimed, error) {
 	s := k.store.statements
-	asked := k.asking(a, claimStatements{s.claimInsert, s.claimLook, s.claimTake})
+	return k.pursue(ctx, k.asking(a, claimStatements{s.claimInsert, s.claimLook, s.claimTake}))
+}
+
+// pursue goes on with an attempt from what is to be tried next.
+func (k Keys[Tx]) pursue(ctx context.Context, asked *asking) (idempotency.Claimed, error) {
 	for range raceTries {
 		if err := k.store.run(ctx, asked.act); err != nil {
 			return idempotency.Claimed{}, err

@@ -17,6 +17,7 @@ import (
 var byKey = []string{
 	"claim.look", "claim.take", "claimtx.look", "claimtx.take", "renew", "complete", "find", "find.answer",
 	"intx.look", "intx.answer_over", "resolve.lock", "resolve",
+	"claim.look_many", "renew_many", "complete_many", "find_many",
 }
 
 // generic is the plan of a statement that a session keeps for all arguments.

@@ -3,8 +3,10 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
+	"github.com/fiftyhosts/fifty"
 	"github.com/fiftyhosts/fifty/idempotency"
 )
 
@@ -94,11 +96,22 @@ func (r *record) stepRecords() ([]idempotency.StepRecord, error) {
 
 // answerArgs are a Response's four columns.
 func answerArgs(r idempotency.Response) ([]any, error) {
+	if err := checkStatus(r); err != nil {
+		return nil, err
+	}
 	header, err := encodeHeader(r.Header)
 	if err != nil {
 		return nil, err
 	}
 	return []any{int64(r.Status), nullable(header), nullable(r.Body), r.NotReplayable}, nil
+}
+
+// checkStatus says that a status fits its column. The driver would say it too, but not that nothing was sent.
+func checkStatus(r idempotency.Response) error {
+	if r.Status < math.MinInt32 || r.Status > math.MaxInt32 {
+		return &fifty.InvalidError{Field: "Response.Status", Problem: fmt.Sprintf("is %d; it is kept in 32 bits", r.Status)}
+	}
+	return nil
 }
 
 // nullable keeps a nil slice apart from an empty one under every driver.

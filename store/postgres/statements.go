@@ -20,6 +20,8 @@ type statements struct {
 	claimInsert, claimLook, claimTake       statement
 	claimTxInsert, claimTxLook, claimTxTake statement
 	renew, complete, find, answerFind       statement
+	claimInsertMany, claimLookMany          statement
+	renewMany, completeMany, findMany       statement
 	saveStep, list, audit                   statement
 	tidyEnter, sweep, erase                 statement
 	resolveLock, resolve                    statement
@@ -51,7 +53,8 @@ const (
 func statementsFor(schema string) *statements {
 	sql := func(name, text string, pairs ...string) statement {
 		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns,
-			"{above}", aboveSQL, "{floor}", floorSQL, "{window}", windowSQL, "{ahead}", aheadSQL, "{lock_number}", lockNumberSQL,
+			"{above}", aboveSQL, "{floor}", floorSQL, "{window}", windowSQL, "{ahead}", aheadSQL,
+			"{window_asked}", windowAskedSQL, "{window_made}", windowMadeSQL, "{lock_number}", lockNumberSQL,
 			"{refused}", refusedText,
 			"{due_max}", strconv.Itoa(sweepDueMax))
 		replacer := strings.NewReplacer(pairs...)
@@ -71,6 +74,12 @@ func statementsFor(schema string) *statements {
 		complete:      sql("complete", completeSQL),
 		find:          sql("find", findSQL),
 		answerFind:    sql("find.answer", answerFindSQL),
+
+		claimInsertMany: sql("claim.insert_many", claimInsertManySQL, "{try_lock}", sharedLock),
+		claimLookMany:   sql("claim.look_many", claimLookManySQL, "{try_lock}", sharedLock),
+		renewMany:       sql("renew_many", renewManySQL),
+		completeMany:    sql("complete_many", completeManySQL),
+		findMany:        sql("find_many", findManySQL),
 
 		saveStep:    sql("step.save", saveStepSQL),
 		tidyEnter:   sql("tidy.enter", tidyEnterSQL),

@@ -20,6 +20,9 @@ func storeOps[Tx any]() []cutOp[Tx] {
 		{name: "heartbeat", prepare: owned[Tx], call: renews[Tx], settle: isRenewed[Tx], repeats: true},
 		{name: "step", prepare: owned[Tx], call: savesStep[Tx], settle: isSaved[Tx]},
 		{name: "complete", prepare: owned[Tx], call: completes[Tx], settle: isComplete[Tx]},
+		{name: "claim in a batch", call: claimsTogether[Tx], settle: isOwner[Tx]},
+		{name: "heartbeat in a batch", prepare: owned[Tx], call: renewsTogether[Tx], settle: isRenewed[Tx], repeats: true},
+		{name: "complete in a batch", prepare: owned[Tx], call: completesTogether[Tx], settle: isComplete[Tx]},
 		{name: "late heartbeat", prepare: owned[Tx], call: renews[Tx], retry: takesOver[Tx], settle: isFenced(renews[Tx]), may: lost},
 		{name: "late step", prepare: owned[Tx], call: savesStep[Tx], retry: takesOver[Tx], settle: isFenced(savesStep[Tx]), may: lost},
 		{name: "late complete", prepare: owned[Tx], call: completes[Tx], retry: takesOver[Tx], settle: isFenced(completes[Tx]), may: lost},
@@ -96,6 +99,53 @@ func renews[Tx any](ctx context.Context, c *cut[Tx], h host[Tx]) (string, error)
 		err = all[0]
 	}
 	return "", err
+}
+
+// beside is another claim in the same batch.
+func beside[Tx any](c *cut[Tx]) idempotency.Claim {
+	return idempotency.Claim{Scope: "acme", Key: "beside " + c.key, Token: 1, Attempt: "beside"}
+}
+
+// claimsTogether asks for the key together with another one.
+func claimsTogether[Tx any](ctx context.Context, c *cut[Tx], h host[Tx]) (string, error) {
+	a, b := resumable(c.key), resumable(beside(c).Key)
+	a.ID, b.ID = "the first attempt", "beside"
+	all, err := h.Keys().Claim(ctx, []idempotency.Attempt{a, b})
+	if err != nil {
+		return "", err
+	}
+	if !all[1].Won {
+		return "", broken("the one beside it: %+v", all[1])
+	}
+	return a.ID, all[0].Err
+}
+
+// renewsTogether and completesTogether ask by themselves for what the batch passed over, as Keys does.
+func renewsTogether[Tx any](ctx context.Context, c *cut[Tx], h host[Tx]) (string, error) {
+	all, err := h.Keys().Renew(ctx, []idempotency.Claim{beside(c), c.claim}, 2*cutLease)
+	switch {
+	case err != nil:
+		return "", err
+	case errors.Is(all[1], idempotency.ErrAlone):
+		return renews(ctx, c, h)
+	default:
+		return "", all[1]
+	}
+}
+
+func completesTogether[Tx any](ctx context.Context, c *cut[Tx], h host[Tx]) (string, error) {
+	all, err := h.Keys().Complete(ctx, []idempotency.Completion{
+		{Claim: beside(c), State: idempotency.Free},
+		{Claim: c.claim, State: idempotency.Done, Response: created("the first owner's")},
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case errors.Is(all[1], idempotency.ErrAlone):
+		return completes(ctx, c, h)
+	default:
+		return "", all[1]
+	}
 }
 
 func isRenewed[Tx any](c *cut[Tx], _, _ said) error {

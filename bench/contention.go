@@ -191,10 +191,8 @@ func handOp(pool *pgxpool.Pool, statement string, args func(worker int) []any) f
 	}
 }
 
-// oneUnit are the arguments of an order for a unit of the SKU.
-func oneUnit(sku string) func(int) []any {
-	return func(int) []any { return []any{saleID(), sku, int64(1)} }
-}
+// oneUnit are the arguments of an order for a unit.
+func oneUnit(int) []any { return []any{saleID(), saleSKU, int64(1)} }
 
 // saleID is a UUID of version 7, made without a system call: what it costs counts on both sides.
 func saleID() string {

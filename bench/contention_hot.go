@@ -66,7 +66,7 @@ func hot(ctx context.Context, b *bench, settled bool) (Ratio, error) {
 		return Ratio{}, err
 	}
 	b.Explain("By hand, in tables like fifty.stock and fifty.holds, indexes and checks included:\n%s", handReserve)
-	theirs, err := s.byHand(ctx, b, handPools, handReserve, oneUnit(saleSKU))
+	theirs, err := s.byHand(ctx, b, handPools, handReserve, oneUnit)
 	if err != nil {
 		return Ratio{}, err
 	}
@@ -196,7 +196,7 @@ func alone(ctx context.Context, b *bench) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	theirs, err := s.byHand(ctx, b, []int{4}, handReserve, oneUnit(saleSKU))
+	theirs, err := s.byHand(ctx, b, []int{4}, handReserve, oneUnit)
 	if err != nil {
 		return 0, err
 	}

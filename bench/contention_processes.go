@@ -113,7 +113,7 @@ func saleWork(ctx context.Context, url string, task saleTask, sides map[int]func
 
 func saleSide(pool *pgxpool.Pool, hand int) func(context.Context, int) error {
 	if hand > 0 {
-		return handOp(pool, handReserve, oneUnit(saleSKU))
+		return handOp(pool, handReserve, oneUnit)
 	}
 	stock := inventory.New(postgres.New(pool, postgres.Config{}).Stock(), inventory.Config{})
 	return func(ctx context.Context, _ int) error {

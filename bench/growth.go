@@ -58,7 +58,7 @@ func callers(ctx context.Context, b *bench, n int) (Ratio, error) {
 			pools = append(pools, connections)
 		}
 	}
-	theirs, err := s.byHand(ctx, b, pools, handReserve, oneUnit(saleSKU))
+	theirs, err := s.byHand(ctx, b, pools, handReserve, oneUnit)
 	if err != nil {
 		return Ratio{}, err
 	}

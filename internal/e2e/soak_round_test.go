@@ -199,6 +199,10 @@ func (s *soak) freeze(m *member) (thaw func()) {
 			s.t.Fatal(err)
 		}
 		thaw()
+		// Had it no time before the next try, it would be stopped again where it was.
+		if _, err := s.persist(s.t.Context(), probe, s.fleet.gateways, 0); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	s.t.Fatalf("in %d freezes of %s no other host got through to the database", soakFreezesMax, m.host.Name())
 	return thaw

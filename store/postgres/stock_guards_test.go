@@ -140,7 +140,7 @@ func stockGuards() []stockGuard {
 		{"a change is of its hold", []change{{"holds.update", "where h.id = c.id", "where h.id <> ''"}}, expires},
 		{"levels are of their bucket", []change{{"stock.update", "and s.bucket = b.bucket", ""}}, expires},
 		{"levels are of their SKU", []change{{"stock.update", "s.sku = b.sku and", ""}}, expires},
-		{"more adds to what expires", []change{{"expiring.more", "e.units + excluded.units", "excluded.units"}}, expires},
+		{"more adds to what expires", []change{{"expiring.more", "e.units + excluded.units", "excluded.units"}}, extendAdds},
 		{"fewer of what is more", []change{{"expiring.fewer", "      and e.units > f.units\n", ""}}, expires},
 		{"fewer leaves nothing of nothing", []change{{"expiring.fewer", "and e.units > f.units", "and false"}, {"expiring.fewer", "and e.units = f.units", ""}}, fewerLeavesTheRest},
 	}

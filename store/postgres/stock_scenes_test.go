@@ -263,9 +263,8 @@ func adds(n int) func(*shop) error {
 		if err := s.stocked(10, 0); err != nil {
 			return err
 		}
-		const seconds = 300
-		if err := s.exec(`insert into fifty.expiring (sku, bucket, second, units)
-			select $1, 0, extract(epoch from now())::bigint + 3600 + i, 1 from generate_series(-1, $2::bigint - 2) i`, s.a, seconds); err != nil {
+		others, err := s.othersExpire(time.Hour)
+		if err != nil {
 			return err
 		}
 		asks, want := make([]inventory.Ask, n), make([]error, n)
@@ -275,13 +274,46 @@ func adds(n int) func(*shop) error {
 		if err := s.asks(asks, want...); err != nil {
 			return err
 		}
-		var sum int64
-		err := s.b.pool.QueryRow(s.ctx, `select sum(units)::bigint from fifty.expiring where sku = $1`, s.a).Scan(&sum)
-		if err == nil && sum != seconds+int64(n) {
-			err = fmt.Errorf("%d units expire, want %d", sum, seconds+n)
-		}
+		return s.expiring(others + int64(n))
+	}
+}
+
+// extendAdds extends a hold into a second in which others expire as well: in each that it can be.
+func extendAdds(s *shop) error {
+	if err := s.stocked(10, 0); err != nil {
 		return err
 	}
+	id := rand.Text()
+	if err := s.asks([]inventory.Ask{reserve(id, of(s.a, 1))}, nil); err != nil {
+		return err
+	}
+	others, err := s.othersExpire(2 * time.Hour)
+	if err != nil {
+		return err
+	}
+	if err := s.asks([]inventory.Ask{extend(id)}, nil); err != nil {
+		return err
+	}
+	return s.expiring(others + 1)
+}
+
+// othersExpire has a unit expire in each second in which one can that is held for so long from now on. It says how
+// many there are.
+func (s *shop) othersExpire(ttl time.Duration) (units int64, err error) {
+	const seconds = 300
+	return seconds, s.exec(`insert into fifty.expiring (sku, bucket, second, units)
+		select $1, 0, extract(epoch from now())::bigint + $2::bigint + i, 1 from generate_series(-1, $3::bigint - 2) i`,
+		s.a, int64(ttl.Seconds()), seconds)
+}
+
+// expiring checks how many units expire.
+func (s *shop) expiring(want int64) error {
+	var sum int64
+	err := s.b.pool.QueryRow(s.ctx, `select sum(units)::bigint from fifty.expiring where sku = $1`, s.a).Scan(&sum)
+	if err == nil && sum != want {
+		err = fmt.Errorf("%d units expire, want %d", sum, want)
+	}
+	return err
 }
 
 // severalSale reserves orders of several SKUs together.

@@ -26,7 +26,7 @@ build: ## build bin/fifty
 	@echo "build: bin/fifty (a first build takes a minute or two)"
 	@$(GO) build -o bin/fifty ./cmd/fifty
 
-check: ## test without servers: memory and SQLite, under two minutes
+check: ## test without servers: memory and SQLite, some three minutes
 	@scripts/check.sh $(TESTFLAGS)
 
 test: ## test everything; installs Postgres where it is missing and can be

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the tests that need no server: memory and SQLite, in under two minutes.
+# Runs the tests that need no server: memory and SQLite, in some three minutes.
 #
 # What needs a server says so by name: its package's path has postgres, pgserver,
 # redis or testenv in it, or its test's name has Postgres, Redis or Stripe (for a subtest,

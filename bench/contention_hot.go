@@ -14,14 +14,14 @@ var hotCases = []Case{
 		Name: "hot-256",
 		Goal: atLeast(40),
 		What: "256 callers of one process reserve one unit of one SKU. Ours: Reserve, Combined. Theirs: one statement that decrements conditionally and inserts the reservation, at its best pool size.",
-		Run:  func(ctx context.Context, b *bench) (float64, error) { return medianOf(hot(ctx, b, true)) },
+		Run:  func(ctx context.Context, b *bench) (float64, error) { return medianOf(hot(ctx, b, saleCallers, true)) },
 	},
 	{
 		Name: "hot-256-p99",
 		Goal: atMost(0.10),
 		What: "The same. Our p99 against their p50.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			r, err := hot(ctx, b, true)
+			r, err := hot(ctx, b, saleCallers, true)
 			return float64(r.Ours.P99) / float64(max(r.Theirs.P50, 1)), err
 		},
 	},
@@ -29,7 +29,7 @@ var hotCases = []Case{
 		Name: "empty-table",
 		Goal: atLeast(40),
 		What: "The same from empty tables, on connections that made their plans then, without statistics from then on.",
-		Run:  func(ctx context.Context, b *bench) (float64, error) { return medianOf(hot(ctx, b, false)) },
+		Run:  func(ctx context.Context, b *bench) (float64, error) { return medianOf(hot(ctx, b, saleCallers, false)) },
 	},
 	{
 		Name: "reasks",
@@ -59,14 +59,14 @@ var hotCases = []Case{
 
 func medianOf(r Ratio, err error) (float64, error) { return r.Median, err }
 
-// hot is the sale of one SKU.
-func hot(ctx context.Context, b *bench, settled bool) (Ratio, error) {
+// hot is the sale of one SKU by so many callers of one process.
+func hot(ctx context.Context, b *bench, callers int, settled bool) (Ratio, error) {
 	s, err := newSale(ctx, b, saleSupply, saleSKU)
 	if err != nil {
 		return Ratio{}, err
 	}
 	b.Explain("By hand, in tables like fifty.stock and fifty.holds, indexes and checks included:\n%s", handReserve)
-	theirs, err := s.byHand(ctx, b, handPools, handReserve, oneUnit)
+	theirs, err := s.byHand(ctx, b, poolsFor(callers), handReserve, oneUnit)
 	if err != nil {
 		return Ratio{}, err
 	}
@@ -78,7 +78,18 @@ func hot(ctx context.Context, b *bench, settled bool) (Ratio, error) {
 	if err != nil {
 		return Ratio{}, err
 	}
-	return throughput(ctx, b, saleCallers, Side{Name: "Combined", Op: s.reserve(inventory.Items{saleSKU: 1})}, theirs...)
+	return throughput(ctx, b, callers, Side{Name: "Combined", Op: s.reserve(inventory.Items{saleSKU: 1})}, theirs...)
+}
+
+// poolsFor are the pools that so many callers may fill, and the smallest.
+func poolsFor(callers int) []int {
+	var pools []int
+	for _, connections := range handPools {
+		if connections <= max(callers, handPools[0]) {
+			pools = append(pools, connections)
+		}
+	}
+	return pools
 }
 
 // withoutStatistics makes the statistics of empty tables the last ones, and each connection's plans with them.

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-
-	"github.com/fiftyhosts/fifty/inventory"
 )
 
 // growthRounds bounds a case: a curve is made of many.
@@ -26,7 +24,7 @@ func growthCases() []Case {
 			Curve: curveCallers, At: n,
 			Run: func(ctx context.Context, b *bench) (float64, error) {
 				b.Rounds = min(b.Rounds, growthRounds)
-				return medianOf(callers(ctx, b, n))
+				return medianOf(hot(ctx, b, n, true))
 			},
 		})
 	}
@@ -43,27 +41,4 @@ func growthCases() []Case {
 		})
 	}
 	return cases
-}
-
-// callers is the sale of one SKU by n callers of one process. A pool larger than that would stay idle.
-func callers(ctx context.Context, b *bench, n int) (Ratio, error) {
-	s, err := newSale(ctx, b, saleSupply, saleSKU)
-	if err != nil {
-		return Ratio{}, err
-	}
-	b.Explain("By hand, in tables like fifty.stock and fifty.holds, indexes and checks included:\n%s", handReserve)
-	var pools []int
-	for _, connections := range handPools {
-		if connections <= max(n, handPools[0]) {
-			pools = append(pools, connections)
-		}
-	}
-	theirs, err := s.byHand(ctx, b, pools, handReserve, oneUnit)
-	if err != nil {
-		return Ratio{}, err
-	}
-	if err := settlePostgres(ctx, s.url); err != nil {
-		return Ratio{}, err
-	}
-	return throughput(ctx, b, n, Side{Name: "Combined", Op: s.reserve(inventory.Items{saleSKU: 1})}, theirs...)
 }

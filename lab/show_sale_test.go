@@ -24,29 +24,10 @@ func aShow() Report {
 	}}}
 }
 
-// showSale runs a report of a sale through a Text.
-func showSale(t *Text, r Report) {
-	t.Session(r)
-	for _, s := range r.Scenarios {
-		t.Scenario(s)
-		for _, p := range s.Runs {
-			t.Run(p)
-			for _, e := range p.Events {
-				t.Event(e)
-			}
-			for _, k := range p.Ticks {
-				t.Tick(k)
-			}
-			t.Verdict(p)
-		}
-	}
-	t.End(r)
-}
-
 func TestTheNumbersOfASaleHaveALineASecond(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	showSale(&Text{Out: &out}, aShow())
+	show(&Text{Out: &out}, aShow())
 	want := `
 flash-sale: The ladder
    what there is to see
@@ -78,7 +59,7 @@ All is as it must be (2 runs). The same again: --seed 7
 func TestATerminalShowsTheNumbersBetweenTheSeconds(t *testing.T) {
 	t.Parallel()
 	var out, live bytes.Buffer
-	showSale(&Text{Out: &out, Live: &live, Color: true}, aShow())
+	show(&Text{Out: &out, Live: &live, Color: true}, aShow())
 	if !strings.Contains(live.String(), "   400.0 ms      1,500        500        500      3,000") || !strings.HasSuffix(live.String(), "\r\x1b[K") {
 		t.Errorf("the live line is %q", live.String())
 	}

@@ -39,6 +39,9 @@ func show(t *Text, r Report) {
 			for _, e := range p.Events {
 				t.Event(e)
 			}
+			for _, k := range p.Ticks {
+				t.Tick(k)
+			}
 			t.Verdict(p)
 		}
 	}

@@ -81,14 +81,21 @@ func runLinearHost(args []string) error {
 	run.keys = history.NewRecorder[idempotencytest.KeyCall, idempotencytest.KeyAnswer](keysLog)
 	run.dos = history.NewRecorder[idempotencytest.DoCall, idempotencytest.DoAnswer](dosLog)
 
+	return whenTold(func() error {
+		run.work(ctx)
+		_, keysErr := run.keys.History()
+		_, dosErr := run.dos.History()
+		return errors.Join(keysErr, dosErr)
+	})
+}
+
+// whenTold says that the process is ready, works when a line comes in, and says when it is done.
+func whenTold(work func() error) error {
 	fmt.Println("ready")
 	if !bufio.NewScanner(os.Stdin).Scan() {
 		return errors.New("nobody told it to go on")
 	}
-	run.work(ctx)
-	_, keysErr := run.keys.History()
-	_, dosErr := run.dos.History()
-	if err := errors.Join(keysErr, dosErr); err != nil {
+	if err := work(); err != nil {
 		return err
 	}
 	fmt.Println("done")

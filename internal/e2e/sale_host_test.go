@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os/signal"
 	"syscall"
@@ -82,22 +81,7 @@ func runSaleHost(database, till string) error {
 	}()
 	mux := http.NewServeMux()
 	mux.Handle("POST "+saleBuy, saleHandler(stock, till))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Printf("listening on http://%s\n", listener.Addr())
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: waitMax}
-	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
-	last, cancel := context.WithTimeout(context.Background(), waitMax)
-	defer cancel()
-	return web.Shutdown(last)
+	return serveUntil(ctx, mux)
 }
 
 func saleHandler(stock *inventory.Stock, till string) http.Handler {

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -55,16 +53,11 @@ func runSaleLinear(args []string) error {
 	}
 	defer log.Close()
 	recorder := history.NewRecorder[inventorytest.Call, inventorytest.Told](log)
-	fmt.Println("ready")
-	if !bufio.NewScanner(os.Stdin).Scan() {
-		return errors.New("nobody told it to go on")
-	}
-	workAtSale(ctx, store, recorder, seed, args[4] == "endless")
-	if _, err := recorder.History(); err != nil {
+	return whenTold(func() error {
+		workAtSale(ctx, store, recorder, seed, args[4] == "endless")
+		_, err := recorder.History()
 		return err
-	}
-	fmt.Println("done")
-	return nil
+	})
 }
 
 // workAtSale lets all clients of a process work. Of each SKU one calls the store itself, and one together with the

@@ -178,26 +178,14 @@ func (s *sale) freezeHolder(m *member, n int) {
 // freeze lets a member stand still, at a moment when it has no lock of the database: others get through.
 func (s *sale) freeze(m *member) (thaw func()) {
 	s.t.Helper()
-	for try := range soakFreezesMax {
-		thaw = m.freeze()
+	thaw = freezeFree(s.t, m, s.members, func() func(context.Context, []*member) error {
 		probe := s.next(ofEach(1, 1), fatePays, saleLong)
-		ctx, cancel := context.WithTimeout(s.t.Context(), soakProbeMax(try))
-		_, err := s.persist(ctx, probe, without(s.members, m), 0)
-		late := ctx.Err() != nil
-		cancel()
-		switch {
-		case err == nil:
-			s.freezes++
-			return thaw
-		case !late:
-			s.t.Fatal(err)
+		return func(ctx context.Context, members []*member) error {
+			_, err := s.persist(ctx, probe, members, 0)
+			return err
 		}
-		thaw()
-		if _, err := s.persist(s.t.Context(), probe, s.members, 0); err != nil { // whatever became of it
-			s.t.Fatal(err)
-		}
-	}
-	s.t.Fatalf("in %d freezes of %s no other host got through to the database", soakFreezesMax, m.host.Name())
+	})
+	s.freezes++
 	return thaw
 }
 

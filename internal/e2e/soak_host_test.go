@@ -57,12 +57,17 @@ func runSoakHost(database, bank string) error {
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST "+soakSteps, protect(orderHandler(bank)))
+	return serveUntil(ctx, mux)
+}
+
+// serveUntil serves on a free port, which it prints, until ctx ends; what is under way then is ended first.
+func serveUntil(ctx context.Context, handler http.Handler) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Printf("listening on http://%s\n", listener.Addr())
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: waitMax}
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: waitMax}
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
 	select {
@@ -70,9 +75,9 @@ func runSoakHost(database, bank string) error {
 		return err
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), waitMax)
+	last, cancel := context.WithTimeout(context.Background(), waitMax)
 	defer cancel()
-	return web.Shutdown(ctx)
+	return web.Shutdown(last)
 }
 
 // orderHandler reserves and charges. What goes wrong is resumed by the next request.

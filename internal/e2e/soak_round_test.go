@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/fiftyhosts/fifty/idempotency"
@@ -184,26 +185,39 @@ func (s *soak) freezeOwner(path string, m *member) {
 // freeze lets a member stand still, at a moment when it holds no lock of the database: others get through.
 func (s *soak) freeze(m *member) (thaw func()) {
 	s.t.Helper()
+	thaw = freezeFree(s.t, m, s.fleet.gateways, func() func(context.Context, []*member) error {
+		probe := s.told.next(soakRetry)
+		return func(ctx context.Context, members []*member) error {
+			_, err := s.persist(ctx, probe, members, 0)
+			return err
+		}
+	})
+	s.freezes++
+	return thaw
+}
+
+// freezeFree stops one of the members at a moment when the others get through. newProbe makes what they are asked.
+func freezeFree(t *testing.T, m *member, all []*member, newProbe func() func(context.Context, []*member) error) (thaw func()) {
+	t.Helper()
 	for try := range soakFreezesMax {
 		thaw = m.freeze()
-		probe := s.told.next(soakRetry)
-		ctx, cancel := context.WithTimeout(s.t.Context(), soakProbeMax(try))
-		_, err := s.persist(ctx, probe, without(s.fleet.gateways, m), 0)
+		ask := newProbe()
+		ctx, cancel := context.WithTimeout(t.Context(), soakProbeMax(try))
+		err := ask(ctx, without(all, m))
 		late := ctx.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
-			s.freezes++
 			return thaw
 		case !late:
-			s.t.Fatal(err)
+			t.Fatal(err)
 		}
 		thaw()
 		// Had it no time before the next try, it would be stopped again where it was.
-		if _, err := s.persist(s.t.Context(), probe, s.fleet.gateways, 0); err != nil {
-			s.t.Fatal(err)
+		if err := ask(t.Context(), all); err != nil {
+			t.Fatal(err)
 		}
 	}
-	s.t.Fatalf("in %d freezes of %s no other host got through to the database", soakFreezesMax, m.host.Name())
+	t.Fatalf("in %d freezes of %s no other host got through to the database", soakFreezesMax, m.host.Name())
 	return thaw
 }

@@ -163,7 +163,7 @@ func (k Keys) Renew(ctx context.Context, claims []idempotency.Claim, lease time.
 		return nil, err
 	}
 	defer k.store.mu.Unlock()
-	now := k.store.at(k.store.now())
+	now := k.store.moment()
 	errs := make([]error, len(claims))
 	for i, c := range claims {
 		e, ok := k.owned(c)
@@ -198,7 +198,7 @@ func (k Keys) Complete(ctx context.Context, completions []idempotency.Completion
 		case ok && e.rec.State == c.State && c.State != idempotency.InFlight: // said before; its reply was lost
 		case ok && (e.rec.State == idempotency.InFlight || e.rec.State == idempotency.Unknown):
 			// Linearization point: the answer under the mutex, given only by the owner, expired or not.
-			e.rec.complete(c, k.store.at(k.store.now()))
+			e.rec.complete(c, k.store.moment())
 			k.store.ended(e)
 		default:
 			errs[i] = &idempotency.LostError{Claim: c.Claim, Superseded: true}
@@ -260,7 +260,7 @@ func (k Keys) Find(ctx context.Context, scope, key string) (idempotency.Record, 
 	if !e.recorded() {
 		return idempotency.Record{}, idempotency.ErrNotFound
 	}
-	return e.rec.record(k.store.at(k.store.now())), nil
+	return e.rec.record(k.store.moment()), nil
 }
 
 // Classify says what an error means; see Txns.Classify.

@@ -100,7 +100,7 @@ func (k Keys) CompleteTx(ctx context.Context, tx *Tx, c idempotency.Completion) 
 		rec = tx.last(id)
 	}
 	done := *rec
-	done.complete(&c, k.store.at(k.store.now()))
+	done.complete(&c, k.store.moment())
 	tx.log = append(tx.log, change{key: id, rec: &done})
 	return nil
 }

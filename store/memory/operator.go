@@ -17,7 +17,7 @@ func (k Keys) List(ctx context.Context, f idempotency.Filter) ([]idempotency.Rec
 	}
 	k.store.mu.Lock()
 	defer k.store.mu.Unlock()
-	now := k.store.at(k.store.now())
+	now := k.store.moment()
 	var all []idempotency.Record
 	after := keyID{f.AfterScope, f.AfterKey}
 	for id, e := range k.store.keys {

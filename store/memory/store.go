@@ -76,6 +76,9 @@ type moment int64
 // at is t as a moment. What is further than 292 years away is the first or the last one.
 func (s *Store) at(t time.Time) moment { return moment(t.Sub(s.began)) }
 
+// moment is the present.
+func (s *Store) moment() moment { return s.at(s.now()) }
+
 // step lets a test hold the caller here, and stops a caller whose ctx is done: nothing has changed yet.
 func (s *Store) step(ctx context.Context, point string) error {
 	if s.before != nil {

@@ -121,7 +121,11 @@ func (c *call) readNext(results pgx.BatchResults) error {
 		}
 		return c.read(rows)
 	}
-	tag, err := results.Exec()
+	return c.tagged(results.Exec())
+}
+
+// tagged notes the reply of a statement without rows, in a message with others. A COMMIT that rolled back is an error.
+func (c *call) tagged(tag pgconn.CommandTag, err error) error {
 	c.rows = tag.RowsAffected()
 	if err == nil && c.name == commitCall.name && tag.String() == "ROLLBACK" {
 		return pgx.ErrTxCommitRollback

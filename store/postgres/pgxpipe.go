@@ -67,12 +67,7 @@ func (p pipe) read(c *call) error {
 	if c.dest != nil {
 		return c.read(pgx.RowsFromResultReader(p.conn.TypeMap(), reader))
 	}
-	tag, err := reader.Close()
-	c.rows = tag.RowsAffected()
-	if err == nil && c.name == commitCall.name && tag.String() == "ROLLBACK" {
-		return pgx.ErrTxCommitRollback
-	}
-	return err
+	return c.tagged(reader.Close())
 }
 
 // callsMax is how many of this package's statements travel together at most.

@@ -30,18 +30,21 @@ on conflict do nothing
 returning k.scope, k.key, k.token / case when {above} and {window_made} then 1 else 0 end
 `
 
-// What is there for claims that got no row: see claimLookSQL. Each record is looked up by itself, and "offset 0"
-// keeps the planner from reading the whole table for a large batch instead.
-const claimLookManySQL = `
-select a.place, {try_lock}(a.lock), clock_timestamp(), {record}
-from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as a (scope, key, lock, place)
-left join lateral (
+// The record of each key, if there is one. Each is looked up by itself, and "offset 0" keeps the planner from reading
+// the whole table for a large batch instead.
+const recordEachSQL = `left join lateral (
     select *
     from {schema}.keys
     where scope = a.scope and key = a.key
     offset 0
 ) k on true
 `
+
+// What is there for claims that got no row: see claimLookSQL.
+const claimLookManySQL = `
+select a.place, {try_lock}(a.lock), clock_timestamp(), {record}
+from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as a (scope, key, lock, place)
+` + recordEachSQL
 
 // Linearization point of each renewal: its update, made while the row is locked: see renewSQL. A row that another
 // has locked is passed over, so that one owner whose row is held up never makes the others lose their leases; and
@@ -96,10 +99,4 @@ returning k.scope, k.key
 const findManySQL = `
 select a.place, {record}
 from unnest($1::text[], $2::text[]) with ordinality as a (scope, key, place)
-left join lateral (
-    select *
-    from {schema}.keys
-    where scope = a.scope and key = a.key
-    offset 0
-) k on true
-`
+` + recordEachSQL

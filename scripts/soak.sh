@@ -20,9 +20,10 @@ soaks=(
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# summary is what each soak says of itself, without where in the source that was, and how each ended.
+# summary is what each soak says of itself, without where in the source that was, and how each test ended; not
+# each part of a test.
 summary() {
-	sed -nE 's/^.*: (soak: |(wire-cut sweep))/\n\2/p; s/^ *--- (PASS|FAIL)/\n\1/p' "$log"
+	sed -nE 's/^.*: (soak: |(wire-cut sweep))/\n\2/p; s/^--- (PASS|FAIL)/\n\1/p' "$log"
 }
 
 run() {

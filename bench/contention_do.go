@@ -14,7 +14,7 @@ import (
 // doCallers is how many callers Do has at once, and doPool how many connections our side has.
 const (
 	doCallers = 256
-	doPool    = 64
+	doPool    = 32
 )
 
 var doCases = []Case{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,7 +20,7 @@ var postgresReplayCases = []Case{
 		Goal: atLeast(0.85),
 		What: "16 clients ask again for keys that this host saw lately. Ours: Do. Theirs: a SELECT of the answer by its primary key.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(true, byDo))
+			return byThroughput(ctx, b, replaySides(sameHost, byDo))
 		},
 	},
 	{
@@ -27,7 +28,7 @@ var postgresReplayCases = []Case{
 		Goal: atMost(1 / 0.85),
 		What: "The same by one client: at most 1/0.85 of its latency.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byLatency(ctx, b, replaySides(true, byDo))
+			return byLatency(ctx, b, replaySides(sameHost, byDo))
 		},
 	},
 	{
@@ -35,7 +36,7 @@ var postgresReplayCases = []Case{
 		Goal: atLeast(0.85),
 		What: "16 clients ask again for keys that this host saw lately. Ours: InTx. Theirs: a SELECT of the answer by its primary key.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(true, byInTx))
+			return byThroughput(ctx, b, replaySides(sameHost, byInTx))
 		},
 	},
 	{
@@ -43,7 +44,7 @@ var postgresReplayCases = []Case{
 		Goal: atLeast(0.45),
 		What: "16 clients ask again for keys that another host answered. Ours: Do. Theirs: a SELECT of the answer by its primary key.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(false, byDo))
+			return byThroughput(ctx, b, replaySides(otherHost, byDo))
 		},
 	},
 	{
@@ -51,7 +52,23 @@ var postgresReplayCases = []Case{
 		Goal: atLeast(0.45),
 		What: "16 clients ask again for keys that another host answered. Ours: InTx. Theirs: a SELECT of the answer by its primary key.",
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(false, byInTx))
+			return byThroughput(ctx, b, replaySides(otherHost, byInTx))
+		},
+	},
+	{
+		Name: "postgres-replay-storm-throughput",
+		Goal: atLeast(0.45),
+		What: "16 clients ask again, each key once, on a host that has just taken over from the one that answered. Ours: Do. Theirs: a SELECT of the answer by its primary key.",
+		Run: func(ctx context.Context, b *bench) (float64, error) {
+			return byThroughput(ctx, b, replaySides(nextHost, byDo))
+		},
+	},
+	{
+		Name: "postgres-replay-storm-intx-throughput",
+		Goal: atLeast(0.45),
+		What: "The same. Ours: InTx.",
+		Run: func(ctx context.Context, b *bench) (float64, error) {
+			return byThroughput(ctx, b, replaySides(nextHost, byInTx))
 		},
 	},
 }
@@ -76,10 +93,45 @@ func byInTx(ctx context.Context, keys *idempotency.TxKeys[pgx.Tx], key string) (
 	})
 }
 
-// unseen forgets what a host has seen: its store has no way to read first.
+// unseen forgets what a host has seen, and what it expects: its store has no way to read first. All else that the
+// store can do is left.
 type unseen struct{ idempotency.TxStore[pgx.Tx] }
 
-func replaySides(seen bool, ask asking) sides {
+func (u unseen) BatchMax() int { return u.TxStore.(idempotency.BatchStore).BatchMax() }
+
+// asked is who is asked: each call gets the keys of the host that it comes to.
+type asked func(w *pgWorld) func() *idempotency.TxKeys[pgx.Tx]
+
+// sameHost answered the keys itself.
+func sameHost(w *pgWorld) func() *idempotency.TxKeys[pgx.Tx] {
+	return func() *idempotency.TxKeys[pgx.Tx] { return w.keys }
+}
+
+// otherHost has never seen a key, and never learns that retries are what it gets.
+func otherHost(w *pgWorld) func() *idempotency.TxKeys[pgx.Tx] {
+	keys := idempotency.NewTx[pgx.Tx](unseen{w.store.Keys()}, idempotency.Config{Owner: handOwner})
+	return func() *idempotency.TxKeys[pgx.Tx] { return keys }
+}
+
+// nextHost stands in for one that has died: it gets each key once, and then another takes its place.
+func nextHost(w *pgWorld) func() *idempotency.TxKeys[pgx.Tx] {
+	var (
+		mu   sync.Mutex
+		keys *idempotency.TxKeys[pgx.Tx]
+		left int
+	)
+	return func() *idempotency.TxKeys[pgx.Tx] {
+		mu.Lock()
+		defer mu.Unlock()
+		if left == 0 {
+			keys, left = idempotency.NewTx(w.store.Keys(), idempotency.Config{Owner: handOwner}), replayKeys
+		}
+		left--
+		return keys
+	}
+}
+
+func replaySides(of asked, ask asking) sides {
 	return func(ctx context.Context, b *bench, w *pgWorld) (Side, []Side, error) {
 		b.Explain("The SELECT by hand, through pgxpool, its header decoded; both read %d keys in turn:\n%s", replayKeys, answerSelect)
 		names := make([]string, replayKeys)
@@ -89,17 +141,14 @@ func replaySides(seen bool, ask asking) sides {
 				return Side{}, nil, err
 			}
 		}
-		keys := w.keys
-		if !seen {
-			keys = idempotency.NewTx[pgx.Tx](unseen{w.store.Keys()}, idempotency.Config{Owner: handOwner})
-		}
+		host := of(w)
 		next := make([]int, pgWorkers)
 		turn := func(worker int) string {
 			next[worker]++
 			return names[(next[worker]*pgWorkers+worker)%len(names)]
 		}
 		ours := func(ctx context.Context, worker int) error {
-			res, err := ask(ctx, keys, turn(worker))
+			res, err := ask(ctx, host(), turn(worker))
 			if err == nil && (!res.Replayed || len(res.Body) == 0 || len(res.Header) != 2) {
 				err = fmt.Errorf("not a replay: %+v", res)
 			}

@@ -29,6 +29,7 @@ type lately struct {
 	store AnswerStore
 	seed  maphash.Seed
 	seen  [latelySets][latelyWays]atomic.Uint64
+	storm storm
 }
 
 // latelyOf is nil for a store whose claims are as cheap as a read.
@@ -57,24 +58,43 @@ func (l *lately) see(req Request) bool {
 	return false
 }
 
-// answered returns the record of a request that this process saw lately, if it is done and of the same
-// fingerprint. Nothing else may be decided by a read, so all else, an error too, goes on to the claim.
-func (k *Keys) answered(ctx context.Context, req Request) (Record, bool) {
-	if !k.saw(req) {
-		return Record{}, false
-	}
-	return k.read(ctx, req)
+// arrival is what a process knows of a request before it asks the store.
+type arrival struct {
+	seen    bool // its key, lately, in this process
+	strange bool // seen keys are noted, and this is none
+	first   bool // read first
 }
 
-// saw notes that this process sees the key, and says whether it did before.
-func (k *Keys) saw(req Request) bool { return k.lately != nil && k.lately.see(req) }
+// saw notes that this process sees the key, and says what to expect of it.
+func (k *Keys) saw(req Request) arrival {
+	if k.lately == nil {
+		return arrival{}
+	}
+	if k.lately.see(req) {
+		return arrival{seen: true, first: true}
+	}
+	return arrival{strange: true, first: k.lately.storm.rages()}
+}
 
-func (k *Keys) read(ctx context.Context, req Request) (Record, bool) {
+// answered returns the record of a request that is probably a retry, if it is done and of the same fingerprint.
+// Nothing else may be decided by a read, so all else, an error too, goes on to the claim.
+func (k *Keys) answered(ctx context.Context, req Request, a arrival) (Record, bool) {
+	if !a.first {
+		return Record{}, false
+	}
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
 	defer cancel()
 	rec, err := k.lately.store.FindAnswer(ctx, req.Scope, req.Key)
 	if err != nil || rec.State != Done || !req.Fingerprint.Matches(rec.Request.Fingerprint) {
 		return Record{}, false
 	}
+	k.learn(a, true)
 	return rec, true
+}
+
+// learn notes what was found under a key that this process had not seen: another host's answer, or anything else.
+func (k *Keys) learn(a arrival, answered bool) {
+	if a.strange {
+		k.lately.storm.note(answered)
+	}
 }

@@ -52,19 +52,20 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 		return Result{}, err
 	}
 	k.spot(ctx, req)
-	seen := k.saw(req)
-	if seen {
-		if rec, ok := k.read(ctx, req); ok {
-			return k.duplicate(ctx, req, rec)
-		}
+	arrival := k.saw(req)
+	if rec, ok := k.answered(ctx, req, arrival); ok {
+		return k.duplicate(ctx, req, rec)
 	}
 	began := wall.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
-	t.attempt.Seen = seen
+	t.attempt.Seen = arrival.seen
 	claimed, err := k.await(ctx, req, func(ctx context.Context) (*Claimed, error) {
 		claimed, err := retry.Value(ctx, t.policy(), t.try)
 		return &claimed, err
 	})
+	if err == nil {
+		k.learn(arrival, !claimed.Won && claimed.Record.State == Done && claimed.Record.Attempt != t.attempt.ID)
+	}
 	switch {
 	case err != nil:
 		return Result{}, t.failed(ctx, err)

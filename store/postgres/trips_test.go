@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"database/sql"
 	"slices"
 	"sync"
@@ -162,4 +163,37 @@ func TestPostgresKeyThatThisHostSawIsReplayedByOneRead(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	seen.were(t, "a replay elsewhere", "intx.lock+intx.new+begin+the work", "intx.look")
+}
+
+// A host that gets the keys that another one answered learns to read first. A fresh key is claimed as ever then, behind
+// a read that finds nothing.
+func TestPostgresInTxOfAHostThatGetsTheRetriesOfAnotherReadsFirst(t *testing.T) {
+	t.Parallel()
+	b := withEffects(t, setup(t))
+	s := postgres.New(b.pool, postgres.Config{})
+	dead, keys := idempotency.NewTx(s.Keys(), idempotency.Config{}), idempotency.NewTx(s.Keys(), idempotency.Config{})
+	const surprises, more = 4, 3
+	for i := range surprises + more {
+		name := fmt.Sprint("k", i)
+		if _, err := dead.Do(t.Context(), request(name), func(context.Context) (idempotency.Response, error) { return created(name), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := watch(s)
+	for i := range surprises + more {
+		name := fmt.Sprint("k", i)
+		if res, err := keys.InTx(t.Context(), request(name), mustNotRun(t)); err != nil || !res.Replayed || string(res.Body) != name {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if i < surprises {
+			seen.were(t, "a surprise", "intx.lock+intx.new+begin+the work", "intx.look")
+		} else {
+			seen.were(t, "a retry in the storm", "find.answer")
+		}
+	}
+	runs := 0
+	if res, err := keys.InTx(t.Context(), request("fresh"), charge(&runs)); err != nil || res.Replayed || runs != 1 {
+		t.Fatalf("%+v, %v, %d runs", res, err, runs)
+	}
+	seen.were(t, "a fresh key in the storm", "find.answer", "intx.lock+intx.new+begin+the work", "intx.answer+commit")
 }

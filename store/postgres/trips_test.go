@@ -2,8 +2,8 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
 	"database/sql"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"

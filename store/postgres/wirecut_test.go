@@ -31,6 +31,7 @@ type rig[Tx any] struct {
 	about         subject[Tx]
 	proxy         *faults.Proxy
 	first, second host[Tx]
+	cfg           idempotency.Config // of their keys
 	cases, played int
 	boundaries    map[int]bool // of the operation that is swept; see worthIt
 	final         int          // message
@@ -65,6 +66,7 @@ func newRigAbout[Tx any](
 	t.Helper()
 	// The server stays up, so that nothing needs to wait for a disk.
 	r := &rig[Tx]{bundle: setupOn(t, testenv.Postgres(t).Database(t)+"&synchronous_commit=off"), about: about}
+	r.cfg = idempotency.Config{Lease: lease, StoreMax: patience}
 	r.exec(t, about.tables)
 	r.exec(t, ddl)
 	proxy, through, err := pgwire.Start(r.url, faults.Config{})
@@ -73,9 +75,7 @@ func newRigAbout[Tx any](
 	}
 	r.proxy = proxy
 	open := func(url string) host[Tx] {
-		s := broken(d.open(t, url))
-		cfg := idempotency.Config{Lease: lease, StoreMax: patience}
-		return host[Tx]{s, idempotency.NewTx(s.Keys(), cfg), d.insert}
+		return host[Tx]{broken(d.open(t, url)), nil, d.insert} // next gives it its keys
 	}
 	r.first, r.second = open(through+"&application_name="+cutHost), open(r.url)
 	t.Cleanup(func() { // before the pools, which wait for what a fault holds
@@ -141,6 +141,9 @@ func (r *rig[Tx]) next(ctx context.Context) *cut[Tx] {
 	r.cases++
 	if r.about.fresh {
 		r.first.Store, r.second.Store = forgetful(r.first.Store), forgetful(r.second.Store)
+	}
+	for _, h := range []*host[Tx]{&r.first, &r.second} { // so that no point depends on what was learned at another
+		h.keys = idempotency.NewTx(h.Keys(), r.cfg)
 	}
 	c := &cut[Tx]{rig: r, ctx: ctx, key: fmt.Sprintf("%06d", r.cases), runs: &runs{}}
 	c.attempt = attempt(c.key)

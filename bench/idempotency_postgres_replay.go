@@ -15,14 +15,7 @@ import (
 const replayKeys = 2000
 
 var postgresReplayCases = []Case{
-	{
-		Name: "postgres-replay-seen-throughput",
-		Goal: atLeast(0.85),
-		What: "16 clients ask again for keys that this host saw lately. Ours: Do. Theirs: a SELECT of the answer by its primary key.",
-		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(sameHost, byDo))
-		},
-	},
+	replays("seen", atLeast(0.85), "16 clients ask again for keys that this host saw lately. Ours: Do. "+againstSelect, sameHost, byDo),
 	{
 		Name: "postgres-replay-seen-p50",
 		Goal: atMost(1 / 0.85),
@@ -31,46 +24,25 @@ var postgresReplayCases = []Case{
 			return byLatency(ctx, b, replaySides(sameHost, byDo))
 		},
 	},
-	{
-		Name: "postgres-replay-seen-intx-throughput",
-		Goal: atLeast(0.85),
-		What: "16 clients ask again for keys that this host saw lately. Ours: InTx. Theirs: a SELECT of the answer by its primary key.",
+	replays("seen-intx", atLeast(0.85), "16 clients ask again for keys that this host saw lately. Ours: InTx. "+againstSelect, sameHost, byInTx),
+	replays("unseen", atLeast(0.45), "16 clients ask again for keys that another host answered. Ours: Do. "+againstSelect, otherHost, byDo),
+	replays("unseen-intx", atLeast(0.45), "16 clients ask again for keys that another host answered. Ours: InTx. "+againstSelect, otherHost, byInTx),
+	replays("storm", atLeast(0.45), "16 clients ask again, each key once, on a host that has just taken over from the one that answered. Ours: Do. "+againstSelect, nextHost, byDo),
+	replays("storm-intx", atLeast(0.45), "The same. Ours: InTx.", nextHost, byInTx),
+}
+
+const againstSelect = "Theirs: a SELECT of the answer by its primary key."
+
+// replays is a case of throughput.
+func replays(name string, goal Goal, what string, of asked, ask asking) Case {
+	return Case{
+		Name: "postgres-replay-" + name + "-throughput",
+		Goal: goal,
+		What: what,
 		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(sameHost, byInTx))
+			return byThroughput(ctx, b, replaySides(of, ask))
 		},
-	},
-	{
-		Name: "postgres-replay-unseen-throughput",
-		Goal: atLeast(0.45),
-		What: "16 clients ask again for keys that another host answered. Ours: Do. Theirs: a SELECT of the answer by its primary key.",
-		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(otherHost, byDo))
-		},
-	},
-	{
-		Name: "postgres-replay-unseen-intx-throughput",
-		Goal: atLeast(0.45),
-		What: "16 clients ask again for keys that another host answered. Ours: InTx. Theirs: a SELECT of the answer by its primary key.",
-		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(otherHost, byInTx))
-		},
-	},
-	{
-		Name: "postgres-replay-storm-throughput",
-		Goal: atLeast(0.45),
-		What: "16 clients ask again, each key once, on a host that has just taken over from the one that answered. Ours: Do. Theirs: a SELECT of the answer by its primary key.",
-		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(nextHost, byDo))
-		},
-	},
-	{
-		Name: "postgres-replay-storm-intx-throughput",
-		Goal: atLeast(0.45),
-		What: "The same. Ours: InTx.",
-		Run: func(ctx context.Context, b *bench) (float64, error) {
-			return byThroughput(ctx, b, replaySides(nextHost, byInTx))
-		},
-	},
+	}
 }
 
 const answerSelect = `select state, fingerprint, status, header, body

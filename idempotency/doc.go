@@ -30,8 +30,7 @@
 //   - keys.go: Do; claim.go, complete.go and beat.go: its three conversations with the store
 //   - together.go: what many callers ask of the store at the same time
 //   - limited.go, firsts.go: contexts and first heartbeats that cost a timer only when somebody waits for them
-//   - wait.go: how a duplicate waits; lately.go and storm.go: when an arrival reads before
-//     it claims
+//   - wait.go: how a duplicate waits; lately.go and storm.go: when an arrival reads before it claims
 //   - perattempt.go: the sign of a client that makes a key per attempt
 //   - window.go, sweep.go: how long a key is remembered; operator.go: what people decide
 //   - tx.go: InTx and DoTx; steps.go: DoSteps, Step and StepOnce

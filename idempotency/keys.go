@@ -209,8 +209,8 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, e
 		return Result{}, err
 	}
 	k.spot(ctx, a.Request)
-	arrival := k.saw(a.Request)
-	if rec, ok := k.answered(ctx, a.Request, arrival); ok {
+	seen := k.saw(a.Request)
+	if rec, ok := k.answered(ctx, a.Request, seen); ok {
 		return k.duplicate(ctx, a.Request, rec)
 	}
 	o := &owner{keys: k, asking: asking{attempts: [1]Attempt{a}}}
@@ -227,7 +227,7 @@ func (k *Keys) do(ctx context.Context, a Attempt, fn func(o *owner) (Response, e
 	if err != nil {
 		return Result{}, err
 	}
-	k.learn(arrival, !claimed.Won && claimed.Record.State == Done)
+	k.learn(seen, !claimed.Won && claimed.Record.State == Done)
 	if !claimed.Won {
 		return k.duplicate(ctx, *req, claimed.Record)
 	}

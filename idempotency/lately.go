@@ -58,28 +58,13 @@ func (l *lately) see(req Request) bool {
 	return false
 }
 
-// arrival is what a process knows of a request before it asks the store.
-type arrival struct {
-	seen    bool // its key, lately, in this process
-	strange bool // seen keys are noted, and this is none
-	first   bool // read first
-}
-
-// saw notes that this process sees the key, and says what to expect of it.
-func (k *Keys) saw(req Request) arrival {
-	if k.lately == nil {
-		return arrival{}
-	}
-	if k.lately.see(req) {
-		return arrival{seen: true, first: true}
-	}
-	return arrival{strange: true, first: k.lately.storm.rages()}
-}
+// saw notes that this process sees the key, and says whether it did before.
+func (k *Keys) saw(req Request) bool { return k.lately != nil && k.lately.see(req) }
 
 // answered returns the record of a request that is probably a retry, if it is done and of the same fingerprint.
 // Nothing else may be decided by a read, so all else, an error too, goes on to the claim.
-func (k *Keys) answered(ctx context.Context, req Request, a arrival) (Record, bool) {
-	if !a.first {
+func (k *Keys) answered(ctx context.Context, req Request, seen bool) (Record, bool) {
+	if k.lately == nil || !seen && !k.lately.storm.rages() {
 		return Record{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.cfg.StoreMax/2)
@@ -88,13 +73,13 @@ func (k *Keys) answered(ctx context.Context, req Request, a arrival) (Record, bo
 	if err != nil || rec.State != Done || !req.Fingerprint.Matches(rec.Request.Fingerprint) {
 		return Record{}, false
 	}
-	k.learn(a, true)
+	k.learn(seen, true)
 	return rec, true
 }
 
 // learn notes what was found under a key that this process had not seen: another host's answer, or anything else.
-func (k *Keys) learn(a arrival, answered bool) {
-	if a.strange {
+func (k *Keys) learn(seen, answered bool) {
+	if k.lately != nil && !seen {
 		k.lately.storm.note(answered)
 	}
 }

@@ -52,31 +52,28 @@ func (k *TxKeys[Tx]) InTx(ctx context.Context, req Request, fn func(ctx context.
 		return Result{}, err
 	}
 	k.spot(ctx, req)
-	arrival := k.saw(req)
-	if rec, ok := k.answered(ctx, req, arrival); ok {
+	seen := k.saw(req)
+	if rec, ok := k.answered(ctx, req, seen); ok {
 		return k.duplicate(ctx, req, rec)
 	}
 	began := wall.Now()
 	t := txCall[Tx]{keys: k, attempt: k.attempt(req), fn: fn}
-	t.attempt.Seen = arrival.seen
+	t.attempt.Seen = seen
 	claimed, err := k.await(ctx, req, func(ctx context.Context) (*Claimed, error) {
 		claimed, err := retry.Value(ctx, t.policy(), t.try)
 		return &claimed, err
 	})
-	if err == nil {
-		k.learn(arrival, !claimed.Won && claimed.Record.State == Done && claimed.Record.Attempt != t.attempt.ID)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return Result{}, t.failed(ctx, err)
-	case claimed.Won:
+	}
+	done := claimed.Record.State == Done
+	ours := claimed.Won || done && claimed.Record.Attempt == t.attempt.ID // an earlier try committed, and its reply was lost
+	k.learn(seen, done && !ours)
+	if ours {
 		k.observe(ctx, doneEvent(t.refused), req, began, nil)
 		return Result{Response: t.answer}, nil
-	case claimed.Record.State == Done && claimed.Record.Attempt == t.attempt.ID:
-		// An earlier try of this call committed, and its reply was lost.
-		k.observe(ctx, doneEvent(t.refused), req, began, nil)
-		return Result{Response: t.answer}, nil
-	case t.unknown != nil:
+	}
+	if t.unknown != nil {
 		// An earlier try may still be committing, and holds the key.
 		if _, err := judged(req, claimed.Record); errors.Is(err, ErrInFlight) {
 			return Result{}, t.unknown

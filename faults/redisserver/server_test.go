@@ -108,7 +108,7 @@ func TestRedisServerThatIsPausedAnswersLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range all {
-		if p.PID == s.PID() && !p.Stopped() {
+		if p.PID == s.PID() && p.Runs() {
 			t.Errorf("the server runs on (%c)", p.State)
 		}
 	}

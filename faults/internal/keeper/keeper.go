@@ -154,7 +154,7 @@ func (k *keeper) do(r Request) error {
 	case "kill":
 		return k.kill()
 	case "pause":
-		return k.signalAll(syscall.SIGSTOP, func(p Process) bool { return p.Ended() || p.Stopped() })
+		return k.signalAll(syscall.SIGSTOP, func(p Process) bool { return !p.Runs() })
 	case "resume":
 		return k.signalAll(syscall.SIGCONT, func(p Process) bool { return !p.Stopped() })
 	case "state":

@@ -72,7 +72,7 @@ func (k Keys[Tx]) pursue(ctx context.Context, asked *asking) (idempotency.Claime
 		if asked.isNew() {
 			return asked.claimed()
 		}
-		if err := k.store.run(ctx, asked.look); err != nil {
+		if err := k.store.run(ctx, asked.look()); err != nil {
 			if asked.won() {
 				err = landed(err)
 			}
@@ -108,10 +108,9 @@ type claimStatements struct{ insert, look, take statement }
 // asking is one attempt on its way to its key.
 type asking struct {
 	attempt idempotency.Attempt
+	lock    int64 // the number of the key's lock
 	texts   claimStatements
-	insert  *call // a new row
 	act     *call // what is tried next: insert, or the takeover of what was seen
-	look    *call
 
 	token int64     // of the row that act wrote
 	open  bool      // of the last look: no transaction holds the key
@@ -119,22 +118,41 @@ type asking struct {
 	row   record    // of the last look
 }
 
+// asking begins with the insert.
 func (k Keys[Tx]) asking(a idempotency.Attempt, texts claimStatements) *asking {
-	r := a.Request
-	lock := k.store.lockNumber(r.Scope, r.Key)
-	q := &asking{attempt: a, texts: texts}
-	q.insert = texts.insert.with(r.Scope, r.Key, []byte(r.Fingerprint), a.ID, a.Owner, a.Resume,
-		a.Lease.Microseconds(), lock, madeArg(a), a.Window.Microseconds()).into(&q.token)
-	q.look = texts.look.with(r.Scope, r.Key, lock).into(append([]any{&q.open, &q.now}, q.row.columns()...)...)
-	q.act = q.insert
+	q := &asking{attempt: a, lock: k.store.lockNumber(a.Request.Scope, a.Request.Key), texts: texts}
+	q.act = q.insert()
 	return q
+}
+
+// insert is a new row.
+func (q *asking) insert() *call { return q.texts.insert.with(q.args()...).into(&q.token) }
+
+// take is the takeover of the row that was seen.
+func (q *asking) take() *call {
+	return q.texts.take.with(append(q.args(), q.row.token, q.row.state)...).into(&q.token)
+}
+
+func (q *asking) args() []any {
+	a := &q.attempt
+	r := a.Request
+	return append(make([]any, 0, 12), r.Scope, r.Key, []byte(r.Fingerprint), a.ID, a.Owner, a.Resume,
+		a.Lease.Microseconds(), q.lock, madeArg(*a), a.Window.Microseconds())
+}
+
+func (q *asking) look() *call {
+	r := q.attempt.Request
+	return q.texts.look.with(r.Scope, r.Key, q.lock).into(append([]any{&q.open, &q.now}, q.row.columns()...)...)
 }
 
 // won says that act wrote the row.
 func (q *asking) won() bool { return q.act.rows == 1 }
 
-// isNew says that it did for a key without a record, so that nothing is to be known of it.
-func (q *asking) isNew() bool { return q.won() && q.act == q.insert }
+// isInsert says that act is for a key without a record.
+func (q *asking) isInsert() bool { return q.act.name == q.texts.insert.name }
+
+// isNew says that it wrote one, so that nothing is to be known of the key.
+func (q *asking) isNew() bool { return q.won() && q.isInsert() }
 
 // tookOver says that it did for a key with a record, and that the look behind it found it so.
 func (q *asking) tookOver() bool {
@@ -180,10 +198,9 @@ func (q *asking) judge() (settled bool, claimed idempotency.Claimed, err error) 
 	}
 	switch {
 	case !q.row.found():
-		q.act = q.insert
+		q.act = q.insert()
 	default:
-		args := append(append([]any(nil), q.insert.args...), q.row.token, q.row.state)
-		q.act = q.texts.take.with(args...).into(&q.token)
+		q.act = q.take()
 	}
 	return false, idempotency.Claimed{}, nil
 }

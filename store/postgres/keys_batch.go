@@ -150,17 +150,18 @@ func (b *claims[Tx]) look(ctx context.Context) {
 	k, s := b.keys, b.keys.store.statements
 	n := len(b.open)
 	scopes, keys, locks := make([]string, n), make([]string, n), make([]int64, n)
-	asked := make([]*asking, n)
+	asked := make([]asking, n)
+	texts := claimStatements{s.claimInsert, s.claimLook, s.claimTake}
 	for at, i := range b.open {
-		a := b.attempts[i]
+		a := &b.attempts[i]
 		scopes[at], keys[at], locks[at] = a.Request.Scope, a.Request.Key, k.store.lockNumber(a.Request.Scope, a.Request.Key)
-		asked[at] = k.asking(a, claimStatements{s.claimInsert, s.claimLook, s.claimTake})
+		asked[at] = asking{attempt: *a, lock: locks[at], texts: texts}
 	}
 	var place int64
 	var seen asking
 	look := s.claimLookMany.with(scopes, keys, locks).into(append([]any{&place, &seen.open, &seen.now}, seen.row.columns()...)...)
 	look.each = func() error {
-		q := asked[place-1]
+		q := &asked[place-1]
 		q.open, q.now, q.row = seen.open, seen.now, seen.row
 		seen.row = record{} // its slices are q's now
 		return nil
@@ -173,7 +174,7 @@ func (b *claims[Tx]) look(ctx context.Context) {
 		}
 		settled, claimed, err := asked[at].judge()
 		if !settled && err == nil {
-			claimed = b.single(func() (idempotency.Claimed, error) { return k.pursue(ctx, asked[at]) })
+			claimed = b.single(func() (idempotency.Claimed, error) { return k.pursue(ctx, &asked[at]) })
 		} else if err != nil {
 			claimed = idempotency.Claimed{Err: err}
 		}

@@ -213,10 +213,10 @@ func (k Keys[Tx]) ClaimTx(ctx context.Context, tx Tx, a idempotency.Attempt) (id
 	asked := k.asking(a, claimStatements{s.claimTxInsert, s.claimTxLook, s.claimTxTake})
 	for range raceTries {
 		try, then := []*call{asked.act, s.claimSavepoint.with()}, []*call{s.claimRelease.with()}
-		if asked.act == asked.insert {
-			then = append(then, asked.look)
+		if asked.isInsert() {
+			then = append(then, asked.look())
 		} else {
-			try = append(try, asked.look) // wanted whether it wins or not
+			try = append(try, asked.look()) // wanted whether it wins or not
 		}
 		if err := q.run(ctx, try...); err != nil {
 			return idempotency.Claimed{}, err

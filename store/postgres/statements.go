@@ -52,7 +52,7 @@ const (
 
 func statementsFor(schema string) *statements {
 	sql := func(name, text string, pairs ...string) statement {
-		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns,
+		pairs = append(pairs, "{schema}", quote(schema), "{name}", schema, "{record}", recordColumns, "{asked}", askedColumns,
 			"{above}", aboveSQL, "{floor}", floorSQL, "{window}", windowSQL, "{ahead}", aheadSQL,
 			"{window_asked}", windowAskedSQL, "{window_made}", windowMadeSQL, "{lock_number}", lockNumberSQL,
 			"{refused}", refusedText,
@@ -122,24 +122,38 @@ func quote(schema string) string { return `"` + schema + `"` }
 
 // recordColumns are read by record.scan. They are never null, so that they also stand for a missing row.
 // Timestamps have whole microseconds, so what is zero or less here has expired for every statement.
-const recordColumns = `
+const recordColumns = recordStart + `,
+    ` + recordAge + `,
+    ` + recordSteps
+
+// askedColumns are recordColumns for one who wants to know whether a key is answered: of a record that is done the age
+// and the steps decide nothing, and gathering them is most of the price of a look.
+const askedColumns = recordStart + `,
+    case k.state when 2 then 0 else ` + recordAge + ` end,
+    case k.state when 2 then '' else ` + recordSteps + ` end`
+
+const (
+	recordStart = `
     coalesce(k.state, 0)::bigint,
     coalesce(k.token, 0),
     coalesce(k.fingerprint, ''),
     coalesce(k.attempt, ''),
     coalesce(k.owner, ''),
     coalesce(k.resume, false),
-    coalesce((extract(epoch from k.expires - clock_timestamp()) * 1000000)::bigint, 0),
+    case k.state when 1 then coalesce((extract(epoch from k.expires - clock_timestamp()) * 1000000)::bigint, 0) else 0 end,
     coalesce(k.status, 0)::bigint,
     k.header,
     k.body,
-    coalesce(k.not_replayable, false),
-    coalesce((extract(epoch from clock_timestamp() - k.created) * 1000000)::bigint, 0),
-    coalesce((
+    coalesce(k.not_replayable, false)`
+
+	recordAge = `coalesce((extract(epoch from clock_timestamp() - k.created) * 1000000)::bigint, 0)`
+
+	recordSteps = `coalesce((
         select json_agg(json_build_array(s.name, s.sent, encode(s.result, 'base64')) order by s.position)
         from {schema}.steps s
         where s.scope = k.scope and s.key = k.key
     )::text, '')`
+)
 
 // windowSQL is Attempt.CheckWindow by the server's clock: true for a key that carries no time.
 const windowSQL = `coalesce(
@@ -182,7 +196,7 @@ const aboveSQL = `k.token > {floor}`
 // What is there for a claim that got no row, what time it is, and whether the key is open: false says that a
 // transaction holds it at this moment. One row always comes back.
 const claimLookSQL = `
-select {try_lock}($3::bigint), clock_timestamp(), {record}
+select k.state is not distinct from 2 or {try_lock}($3::bigint), clock_timestamp(), {asked}
 from (values (true)) as one
 left join {schema}.keys k on k.scope = $1::text and k.key = $2::text
 `

@@ -42,7 +42,7 @@ const recordEachSQL = `left join lateral (
 
 // What is there for claims that got no row: see claimLookSQL.
 const claimLookManySQL = `
-select a.place, {try_lock}(a.lock), clock_timestamp(), {record}
+select a.place, k.state is not distinct from 2 or {try_lock}(a.lock), clock_timestamp(), {asked}
 from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as a (scope, key, lock, place)
 ` + recordEachSQL
 

@@ -13,7 +13,7 @@ const (
 	sweepBatch      = 500    // records a transaction, so that claims never wait long; see batchSweeper
 	sweepBatchesMax = 10_000 // in one call
 
-	restMin = time.Millisecond // a batch that took less than two of these is followed by the next at once
+	restMin = time.Millisecond // a batch that took less than half of it is followed by the next at once
 	restMax = time.Second
 )
 
@@ -32,7 +32,7 @@ func (k *Keys) sweepBatch() int {
 // Sweep tidies records whose time is over, in small batches that don't hold up claims: an answer older than
 // Config.Retention is dropped and leaves a tombstone, a tombstone older than Config.Tombstone and a free key
 // older than Config.Retention are removed. What is in flight or unresolved is never touched. Between batches it
-// rests, for half of what the last one took.
+// rests, twice as long as the last one took.
 //
 // It returns how many records it dropped or removed, also with an error; what it did stays done. It may run
 // on any number of hosts at once, and is needed for space, not for correctness. See fifty.Sweep.
@@ -49,14 +49,14 @@ func (k *Keys) Sweep(ctx context.Context) (removed int, err error) {
 		if n < batch {
 			break
 		}
-		if err := rest(ctx, wall.Since(sent)/2); err != nil {
+		if err := rest(ctx, 2*wall.Since(sent)); err != nil {
 			return removed, err
 		}
 	}
 	return removed, nil
 }
 
-// rest leaves the store to the claims for a while between two batches: a sweep takes two thirds of its time.
+// rest leaves the store to the claims for a while between two batches: a sweep takes a third of the time.
 func rest(ctx context.Context, length time.Duration) error {
 	if length < restMin {
 		return nil

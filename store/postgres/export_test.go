@@ -57,7 +57,7 @@ func (sql *Statements) all() []*statement {
 	return []*statement{
 		&sql.claimInsert, &sql.claimLook, &sql.claimTake, &sql.claimTxInsert, &sql.claimTxLook, &sql.claimTxTake,
 		&sql.claimInsertMany, &sql.claimLookMany, &sql.renewMany, &sql.completeMany, &sql.findMany,
-		&sql.renew, &sql.complete, &sql.find, &sql.answerFind, &sql.saveStep, &sql.tidyEnter, &sql.sweep, &sql.list, &sql.audit, &sql.erase,
+		&sql.renew, &sql.complete, &sql.find, &sql.answerFind, &sql.saveStep, &sql.tidyEnter, &sql.sweepEnter, &sql.sweep, &sql.sweepAround, &sql.list, &sql.audit, &sql.erase,
 		&sql.resolveLock, &sql.resolve, &sql.enterKey, &sql.enterLook, &sql.guardLock, &sql.guardNew, &sql.answer, &sql.answerOver,
 		&sql.claimSavepoint, &sql.claimUndo, &sql.claimRelease, &sql.undo,
 	}

@@ -142,26 +142,33 @@ func sweepGuards() []guard {
 		return guard{name: "sweep " + name, changes: []change{{"sweep", old, replacement}}, check: check}
 	}
 	waits := func(g guard) guard { g.waits = true; return g }
-	skip := "limit $3::bigint\n    for update skip locked"
-	skipDue := "(select count(*) from old), 1000)\n    for update skip locked"
+	in := func(statement string, g guard) guard { g.changes[0].statement = statement; return g }
+	inBoth := func(g guard) guard {
+		g.changes = append(g.changes, g.changes[0])
+		return in("sweep.around", g)
+	}
+	skip := "limit $3::bigint\n        for update skip locked"
+	skipDue := "(select n from old), 1000)\n    for update skip locked"
 	return []guard{
 		drop("tombstones of their time", "and k.buried <= statement_timestamp() - $2::bigint * interval '1 microsecond'", "and $2::bigint > 0",
 			sweeps(dropped, dropped, 0, `buried = clock_timestamp() - interval '29 days'`)),
 		drop("answers of their time", "and k.changed <= statement_timestamp() - $1::bigint * interval '1 microsecond'", "",
 			sweeps(idempotency.Done, idempotency.Done, 1, `changed = clock_timestamp() - interval '23 hours'`)),
-		drop("one at a time, tombstones", "where (select open from gate)\n      and", "where", whileHeld(dropped, dropped, oneLock)),
+		drop("one at a time, tombstones", "where (select open from gate)\n          and", "where", whileHeld(dropped, dropped, oneLock)),
 		drop("one at a time, free keys", "k.state = 4 and (select open from gate)", "k.state = 4", whileHeld(freeState, freeState, oneLock)),
 		drop("answers beside another sweep", "and (k.state = 2 or", "and (select open from gate) and (k.state = 2 or", whileHeld(idempotency.Done, dropped, oneLock)),
 		drop("free keys by the lock of their key", "where state = 4 and "+number, "where state = 4", whileHeld(freeState, freeState, keyLock)),
-		waits(drop("tombstones that are not locked", skip, "limit $3::bigint for update", whileHeld(dropped, dropped, rowLock))),
-		waits(drop("answers that are not locked", skipDue, "(select count(*) from old), 1000) for update", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
-		waits(drop("answers that are not locked, nor waits for them", skipDue, "(select count(*) from old), 1000)", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
+		waits(in("sweep.enter", drop("waits for a moment only", ",\n    ('lock_timeout', '100')", "", whileHeld(dropped, dropped, rowLock)))),
+		in("sweep.around", drop("tombstones that are not locked", skip, "limit $3::bigint", whileHeld(dropped, dropped, rowLock))),
+		in("sweep.around", drop("tombstones that are not locked, nor waits for them", skip, "limit $3::bigint for update", whileHeld(dropped, dropped, rowLock))),
+		inBoth(drop("answers that are not locked", skipDue, "(select n from old), 1000) for update", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
+		inBoth(drop("answers that are not locked, nor waits for them", skipDue, "(select n from old), 1000)", whileHeld(idempotency.Done, idempotency.Done, rowLock))),
 		drop("only what is done or free", "and (k.state = 2 or k.state = 4 and (select open from gate))", "", behind),
 		drop("free keys away", "where state = 4 and pg_try", "where state <> 4 and pg_try", sweeps(freeState, removed, 0)),
 		drop("answers into tombstones", "where state = 4 and pg_try", "where pg_try", sweeps(idempotency.Done, dropped, 0)),
 		drop("answers only into tombstones", "where state = 2))", "))", whileHeld(freeState, freeState, keyLock)),
-		drop("free keys after the floor", "from freed))\n      and k.token <= (select value from floor)", "from freed))", sweeps(freeState, removed, 0)),
-		drop("tombstones after the floor", "from old))\n      and k.token <= (select value from floor)", "from old))", sweeps(dropped, removed, 0)),
+		drop("free keys after the floor", ", (select max(token) from gone))", ")", sweeps(freeState, removed, 0)),
+		drop("tombstones after the floor", "(select token from old), ", "", sweeps(dropped, removed, 0)),
 		drop("tombstones from the later time", "greatest(k.changed, k.made)", "k.changed", func(s *scene) error {
 			first := sweeps(idempotency.Done, dropped, 0, `made = clock_timestamp()`, `buried = null`)
 			later := func(s *scene) error {
@@ -179,8 +186,8 @@ func sweepGuards() []guard {
 		drop("its steps, when it is removed", "select scope, key from gone union all", "", sweeps(freeState, removed, 0)),
 		drop("steps of its scope", "where s.scope = k.scope and s.key", "where s.key", sweeps(idempotency.Done, dropped, 0)),
 		drop("steps of its key", "where s.scope = k.scope and s.key = k.key", "where s.scope = k.scope", sweeps(idempotency.Done, dropped, 0)),
-		drop("no more than it was told", "least($3::bigint - (select count(*) from old), 1000)", "1000", inBatches(idempotency.Done)),
-		drop("no more tombstones than it was told", "order by k.buried\n    limit $3::bigint", "order by k.buried", inBatches(idempotency.Tombstone)),
+		drop("no more than it was told", "least($3::bigint - (select n from old), 1000)", "1000", inBatches(idempotency.Done)),
+		drop("no more tombstones than it was told", "order by k.buried\n        limit $3::bigint", "order by k.buried", inBatches(idempotency.Tombstone)),
 		erase("of its scope", "k.scope = $1::text and k.key >= $3::text", "$1::text <> '' and k.key >= $3::text", erases(idempotency.Done)),
 		erase("what is done", "and k.state = 2", "", erases(idempotency.Unknown)),
 		erase("what is there", "(not k.not_replayable or exists (", "(true or exists (", erases(idempotency.Done)),

@@ -84,7 +84,7 @@ func (k Keys[Tx]) Erase(ctx context.Context, scope string, limit int) (erased in
 
 func (k Keys[Tx]) erase(ctx context.Context, scope string, limit int, from string) (erased int, to string, err error) {
 	var n int64
-	err = k.tidy(ctx, k.store.statements.erase.with(scope, int64(limit), from).into(&n, &to))
+	err = k.tidy(ctx, k.store.statements.tidyEnter, k.store.statements.erase.with(scope, int64(limit), from).into(&n, &to))
 	if err != nil {
 		return 0, "", err
 	}

@@ -23,7 +23,8 @@ type statements struct {
 	claimInsertMany, claimLookMany          statement
 	renewMany, completeMany, findMany       statement
 	saveStep, list, audit                   statement
-	tidyEnter, sweep, erase                 statement
+	tidyEnter, erase                        statement
+	sweepEnter, sweep, sweepAround          statement
 	resolveLock, resolve                    statement
 
 	enter, enterKey         statement
@@ -82,8 +83,10 @@ func statementsFor(schema string) *statements {
 		findMany:        sql("find_many", findManySQL),
 
 		saveStep:    sql("step.save", saveStepSQL),
-		tidyEnter:   sql("tidy.enter", tidyEnterSQL),
-		sweep:       sql("sweep", sweepSQL),
+		tidyEnter:   sql("tidy.enter", tidyEnterSQL, "{more}", ""),
+		sweepEnter:  sql("sweep.enter", tidyEnterSQL, "{more}", sweepSettings),
+		sweep:       sql("sweep", sweepSQL, "{skip}", ""),
+		sweepAround: sql("sweep.around", sweepSQL, "{skip}", "for update skip locked"),
 		list:        sql("list", listSQL),
 		audit:       sql("audit", auditSQL),
 		erase:       sql("erase", eraseSQL),

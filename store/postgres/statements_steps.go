@@ -30,9 +30,13 @@ from (values
     ('idle_in_transaction_session_timeout', $1::text), ('tcp_user_timeout', $1::text),
     ('enable_seqscan', 'off'), ('enable_bitmapscan', 'off'), ('enable_sort', 'off'),
     ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off'),
-    ('jit', 'off')
+    ('jit', 'off'){more}
 ) as setting (name, value)
 `
+
+// A sweep waits for a locked row for a moment only: see sweepSQL.
+const sweepSettings = `,
+    ('lock_timeout', '100')`
 
 // lockNumberSQL is Store.lockNumber of the columns scope and key.
 const lockNumberSQL = `('x' || left(encode(sha256(
@@ -40,21 +44,21 @@ const lockNumberSQL = `('x' || left(encode(sha256(
         || convert_to(scope, 'UTF8') || decode('00', 'hex')
         || convert_to(key, 'UTF8')), 'hex'), 16))::bit(64)::bigint`
 
-// Linearization point of a sweep: the COMMIT that follows. It waits for nobody: a row that another has locked,
-// and a free key whose lock another has, are skipped. Others wait for no longer than it runs: a duplicate of an
+// Linearization point of a sweep: the COMMIT that follows. Others wait for no longer than it runs: a duplicate of an
 // answer that is just being dropped waits for the row, a claim of a tombstone that is just being removed for
-// the index.
+// the index. It waits for nobody who has an answer, a free key or a free key's lock, but skips them.
 //
 //   - gate: one sweep at a time removes rows, so that the floor is raised by one at a time and the locks of
 //     all hosts' sweeps don't fill the server's table of locks. The others only drop answers.
-//   - old are tombstones, due are answers and free keys. $4 and $5 say where the last batch came to, since
-//     what lies before is mostly dead entries of the index. Of due there are fewer, for each free key among
-//     them has a place in the table of locks.
-//   - a tombstone changes no more, and nobody works on its key. A free key may be claimed at any moment, by a
-//     transaction, too: so it is removed only by who has its lock.
-//   - floor: no key that is removed had a higher token. It is compared behind the gate: the subquery depends
-//     on doomed, so that it is not evaluated before. It is raised before the commit, and nobody can write
-//     the key anew before that: see aboveSQL for who reads it.
+//   - removed are tombstones. They change no more, and nobody works on their keys, so they are not locked first, which
+//     would be a quarter of the price. Should somebody have locked one all the same, the statement waits for a tenth of a
+//     second, fails, and is made again with {skip}.
+//   - due are answers and free keys. $4 and $5 say where the last batch came to, since what lies before is mostly
+//     dead entries of the index. Of due there are fewer, for each free key among them has a place in the table
+//     of locks: it may be claimed at any moment, by a transaction, too, so it is removed only by who has its lock.
+//   - floor: no key that is removed had a higher token. It is raised before the commit, and nobody can write
+//     the key anew before that: see aboveSQL for who reads it. What it was is read behind the gate: the subquery
+//     depends on what was removed.
 //   - a row that changed since the statement's snapshot is not found by its place any more, and stays for the
 //     next sweep. So the steps that are seen here are all that it has. A tombstone has none.
 //
@@ -63,18 +67,25 @@ const sweepSQL = `
 with gate as materialized (
     select pg_try_advisory_xact_lock(50, hashtext('{name} sweep')) as open
 ),
+removed as (
+    delete from {schema}.keys k
+    where k.ctid = any (array(
+        select k.ctid
+        from {schema}.keys k
+        where (select open from gate)
+          and k.buried >= coalesce($4::timestamptz, '-infinity')
+          and k.buried <= statement_timestamp() - $2::bigint * interval '1 microsecond'
+        order by k.buried
+        limit $3::bigint
+        {skip}
+    ))
+    returning k.token, k.buried
+),
 old as materialized (
-    select k.ctid as place, k.token, k.buried
-    from {schema}.keys k
-    where (select open from gate)
-      and k.buried >= coalesce($4::timestamptz, '-infinity')
-      and k.buried <= statement_timestamp() - $2::bigint * interval '1 microsecond'
-    order by k.buried
-    limit $3::bigint
-    for update skip locked
+    select count(*) as n, max(token) as token, max(buried) as buried from removed
 ),
 due as materialized (
-    select k.ctid as place, k.scope, k.key, k.token, k.state, k.created
+    select k.ctid as place, k.scope, k.key, k.state, k.created
     from {schema}.keys k
     where k.buried is null
       and k.created >= coalesce($5::timestamptz, '-infinity')
@@ -82,29 +93,16 @@ due as materialized (
       and k.changed <= statement_timestamp() - $1::bigint * interval '1 microsecond'
       and (k.state = 2 or k.state = 4 and (select open from gate))
     order by k.created
-    limit least($3::bigint - (select count(*) from old), {due_max})
+    limit least($3::bigint - (select n from old), {due_max})
     for update skip locked
-),
-freed as materialized (
-    select place, token from due
-    where state = 4 and pg_try_advisory_xact_lock({lock_number})
-),
-floor as materialized (
-    select case when d.token > f.last_value then setval('{schema}.token_floor', d.token) else f.last_value end as value
-    from (select max(token) as token from (select token from old union all select token from freed) doomed) d,
-    lateral (select (select last_value from {schema}.token_floor where d.token is not null) as last_value offset 0) f
-),
-removed as (
-    delete from {schema}.keys k
-    where k.ctid = any (array(select place from old))
-      and k.token <= (select value from floor)
-    returning 1
 ),
 gone as (
     delete from {schema}.keys k
-    where k.ctid = any (array(select place from freed))
-      and k.token <= (select value from floor)
-    returning k.scope, k.key
+    where k.ctid = any (array(
+        select place from due
+        where state = 4 and pg_try_advisory_xact_lock({lock_number})
+    ))
+    returning k.scope, k.key, k.token
 ),
 dropped as (
     update {schema}.keys k
@@ -117,10 +115,16 @@ forgotten as (
     delete from {schema}.steps s
     using (select scope, key from gone union all select scope, key from dropped) k
     where s.scope = k.scope and s.key = k.key
+),
+floor as (
+    select case when d.token > f.last_value then setval('{schema}.token_floor', d.token) else f.last_value end as value
+    from (select greatest((select token from old), (select max(token) from gone)) as token offset 0) d,
+    lateral (select (select last_value from {schema}.token_floor where d.token is not null) as last_value offset 0) f
 )
-select (select count(*) from removed) + (select count(*) from gone) + (select count(*) from dropped),
-       coalesce((select max(buried) from old), $4::timestamptz),
-       coalesce((select max(created) from due), $5::timestamptz)
+select (select n from old) + (select count(*) from gone) + (select count(*) from dropped),
+       coalesce((select buried from old), $4::timestamptz),
+       coalesce((select max(created) from due), $5::timestamptz),
+       coalesce((select value from floor), 0)
 `
 
 // What an operator may decide: the owner said that it doesn't know, or vanished.

@@ -77,21 +77,27 @@ func (k Keys[Tx]) sweepNext(ctx context.Context, retention, tombstone time.Durat
 func (k Keys[Tx]) sweep(
 	ctx context.Context, retention, tombstone time.Duration, limit int, from sweepMark,
 ) (removed int, to sweepMark, err error) {
-	var n int64
-	sweep := k.store.statements.sweep.with(retention.Microseconds(), tombstone.Microseconds(), int64(limit), from.buried, from.created)
-	err = k.tidy(ctx, sweep.into(&n, &to.buried, &to.created))
+	var n, floor int64
+	enter := k.store.statements.sweepEnter
+	for _, st := range []statement{k.store.statements.sweep, k.store.statements.sweepAround} {
+		sweep := st.with(retention.Microseconds(), tombstone.Microseconds(), int64(limit), from.buried, from.created)
+		err = k.tidy(ctx, enter, sweep.into(&n, &to.buried, &to.created, &floor))
+		if !isState(err, lockNotAvailable) {
+			break
+		}
+	}
 	if err != nil {
 		return 0, sweepMark{}, err
 	}
 	return int(n), to, nil
 }
 
-// tidy runs a statement in a transaction of its own, in which it is planned as it should be.
-func (k Keys[Tx]) tidy(ctx context.Context, c *call) error {
+// tidy runs a statement in a transaction of its own, in which it is planned as enter says.
+func (k Keys[Tx]) tidy(ctx context.Context, enter statement, c *call) error {
 	var settings int64
 	idle := strconv.FormatInt(min(tidyIdleMax, k.store.cfg.IdleMax).Milliseconds(), 10)
 	opts := txn.Options{Isolation: txn.ReadCommitted}
-	tx, err := k.store.engine.begin(ctx, opts, k.store.statements.tidyEnter.with(idle).into(&settings))
+	tx, err := k.store.engine.begin(ctx, opts, enter.with(idle).into(&settings))
 	if err != nil {
 		return err
 	}

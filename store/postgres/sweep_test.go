@@ -85,50 +85,73 @@ func TestPostgresTwoHostsSweepAtOnceAndNoRecordCountsTwice(t *testing.T) {
 	}
 }
 
-// The sweep stands still in the midst of its statement, as in a server process that is frozen, with its rows
-// and the locks of its keys.
+// The sweep stands still in the midst of its statement, as in a server process that is frozen: before it deletes a
+// tombstone that it has found, or with the answers and free keys that it has locked.
 func TestPostgresSweepThatStandsStillMakesNobodyWait(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.fill(t, "done", 1, idempotency.Done)
-	b.fill(t, "buried", 1, idempotency.Tombstone)
-	b.fill(t, "free", 1, idempotency.Free)
-	live := claim(t, b.Keys(), attempt("live"))
-	resume := b.pause(t)
-	slow := b.Break(breaking(t, []change{{"sweep", "case when d.token > f.last_value then", "case when d.token > f.last_value and " + paused + " then"}}))
-	swept := later(func() (int, error) { return slow.Keys().Sweep(t.Context(), day, 30*day, 10) })
-	b.untilBlocked(t, 1)
-
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ask := func(key string) idempotency.Record {
-		all, err := b.Keys().Claim(ctx, []idempotency.Attempt{attempt(key)})
-		if err != nil {
-			t.Fatalf("%q: %v", key, err)
-		}
-		return all[0].Record
-	}
-	for key, want := range map[string]idempotency.State{
-		"done1": idempotency.Done, "buried1": idempotency.Tombstone, "free1": idempotency.InFlight, "new": idempotency.InFlight,
+	for name, c := range map[string]struct {
+		change change
+		finds  map[string]idempotency.State // by key, what a claim is told
+	}{
+		"before a tombstone": {
+			change{"sweep", "))\n    returning k.token, k.buried", ")) and " + paused + " returning k.token, k.buried"},
+			map[string]idempotency.State{"buried1": idempotency.Tombstone, "new": idempotency.InFlight},
+		},
+		"with answers and free keys": {
+			change{"sweep", "where state = 4 and", "where state = 4 and case when " + keyLocked + " then " + paused + " end and"},
+			map[string]idempotency.State{"done1": idempotency.Done, "free1": idempotency.InFlight, "new": idempotency.InFlight},
+		},
 	} {
-		if got := ask(key); got.State != want {
-			t.Errorf("%q: %+v, want %v", key, got, want)
-		}
-	}
-	if err := complete(t, b.Keys(), lateDone(live)); err != nil {
-		t.Error(err)
-	}
-	if n := b.sweep(t); n != 0 {
-		t.Errorf("another sweep took %d records that the first has", n)
-	}
-	resume()
-	if n, err := swept(); n != 3 || err != nil {
-		t.Errorf("swept %d, %v", n, err)
-	}
-	if got := ask("free1"); got.State != idempotency.InFlight || got.Token != 4 {
-		t.Errorf("%+v", got)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			for prefix, state := range map[string]idempotency.State{"done": idempotency.Done, "buried": idempotency.Tombstone, "free": idempotency.Free} {
+				if _, ok := c.finds[prefix+"1"]; ok {
+					b.fill(t, prefix, 1, state)
+				}
+			}
+			live := claim(t, b.Keys(), attempt("live"))
+			resume := b.pause(t)
+			slow := b.Break(breaking(t, []change{c.change}))
+			swept := later(func() (int, error) { return slow.Keys().Sweep(t.Context(), day, 30*day, 10) })
+			b.untilBlocked(t, 1)
+
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			ask := func(key string) idempotency.Record {
+				all, err := b.Keys().Claim(ctx, []idempotency.Attempt{attempt(key)})
+				if err != nil {
+					t.Fatalf("%q: %v", key, err)
+				}
+				return all[0].Record
+			}
+			for key, want := range c.finds {
+				if got := ask(key); got.State != want {
+					t.Errorf("%q: %+v, want %v", key, got, want)
+				}
+			}
+			if err := complete(t, b.Keys(), lateDone(live)); err != nil {
+				t.Error(err)
+			}
+			if n := b.sweep(t); n != 0 {
+				t.Errorf("another sweep took %d records that the first has", n)
+			}
+			resume()
+			if n, err := swept(); n != len(c.finds)-1 || err != nil {
+				t.Errorf("swept %d, %v", n, err)
+			}
+			if _, ok := c.finds["free1"]; !ok {
+				return
+			}
+			if got := ask("free1"); got.State != idempotency.InFlight || got.Token != 4 {
+				t.Errorf("%+v", got)
+			}
+		})
 	}
 }
+
+// keyLocked takes the lock of a free key, once more than the sweep does.
+var keyLocked = "pg_try_advisory_xact_lock(" + postgres.LockNumberSQL("fifty") + ")"
 
 // What a claim waits for at most is one statement of the sweep, which is sent together with its COMMIT.
 func TestPostgresSweepHoldsNothingBetweenTwoMessages(t *testing.T) {
@@ -139,7 +162,7 @@ func TestPostgresSweepHoldsNothingBetweenTwoMessages(t *testing.T) {
 	var points []string
 	s.SetHook(func(_ context.Context, point string) { points = append(points, point) })
 	n, err := s.Keys().Sweep(t.Context(), day, 30*day, 10)
-	if n != 10 || err != nil || !slices.Equal(points, []string{"begin+tidy.enter", "sweep+commit"}) {
+	if n != 10 || err != nil || !slices.Equal(points, []string{"begin+sweep.enter", "sweep+commit"}) {
 		t.Errorf("%d, %v by %q", n, err, points)
 	}
 }
@@ -171,7 +194,7 @@ func TestPostgresSweepOfManyFreeKeysTakesMoreStatementsThanOne(t *testing.T) {
 	if n != 1100 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	statement := []string{"begin+tidy.enter", "sweep+commit"}
+	statement := []string{"begin+sweep.enter", "sweep+commit"}
 	seen.were(t, "it", slices.Concat(statement, statement, statement)...) // the third looks before the mark
 }
 
@@ -258,7 +281,7 @@ func (b bundle) plan(tb testing.TB, sql string, args ...any) string {
 		tb.Fatal(err)
 	}
 	defer tx.Rollback(context.Background()) //nolint:errcheck // it changes nothing
-	if _, err := tx.Exec(tb.Context(), b.Text("tidy.enter"), "5000"); err != nil {
+	if _, err := tx.Exec(tb.Context(), b.Text("sweep.enter"), "5000"); err != nil {
 		tb.Fatal(err)
 	}
 	rows, err := tx.Query(tb.Context(), "explain "+sql, append([]any{pgx.QueryExecModeExec}, args...)...)

@@ -105,9 +105,13 @@ func TestPostgresSweepThatStandsStillMakesNobodyWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			for prefix, state := range map[string]idempotency.State{"done": idempotency.Done, "buried": idempotency.Tombstone, "free": idempotency.Free} {
-				if _, ok := c.finds[prefix+"1"]; ok {
-					b.fill(t, prefix, 1, state)
+			// In this order: it locks the older one, then pauses at the free one.
+			for _, of := range []struct {
+				prefix string
+				state  idempotency.State
+			}{{"done", idempotency.Done}, {"buried", idempotency.Tombstone}, {"free", idempotency.Free}} {
+				if _, ok := c.finds[of.prefix+"1"]; ok {
+					b.fill(t, of.prefix, 1, of.state)
 				}
 			}
 			live := claim(t, b.Keys(), attempt("live"))

@@ -5,6 +5,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/fiftyhosts/fifty/inventory"
@@ -200,27 +203,50 @@ func (t *instant) move(ctx context.Context, m inventory.Move) error {
 	return err
 }
 
+// addHolds writes new holds by as few statements as there are powers of two in their number.
 func (t *instant) addHolds(ctx context.Context, holds []*inventory.Record) error {
-	if len(holds) == 0 {
-		return nil
-	}
-	rows := make([][8]any, len(holds))
-	for i, r := range holds {
-		short, err := shortOf(r.Short)
-		if err != nil {
+	var texts holdTexts
+	var args []any
+	for len(holds) > 0 {
+		size := bits.Len(uint(min(len(holds), rowsMax))) - 1
+		args = args[:0]
+		for _, r := range holds[:1<<size] {
+			if err := texts.read(r); err != nil {
+				return err
+			}
+			args = append(args, r.ID, texts.items, int64(r.State), texts.parts, r.Expires, texts.short, texts.log, t.now, t.now)
+		}
+		if _, err := t.exec(ctx, t.store.addHolds[size], args...); err != nil {
 			return err
 		}
-		log, err := logOf(r.Log)
-		if err != nil {
+		holds = holds[1<<size:]
+	}
+	return nil
+}
+
+// holdTexts are the columns of a hold that are JSON. Orders of the same are mostly many, and are written once.
+type holdTexts struct {
+	last         *inventory.Record
+	items, parts string
+	short, log   any
+}
+
+func (h *holdTexts) read(r *inventory.Record) (err error) {
+	if h.last == nil || !maps.Equal(h.last.Items, r.Items) {
+		if h.items, err = encode(r.Items); err != nil {
 			return err
 		}
-		rows[i] = [8]any{r.ID, r.Items, r.State, partsOf(r.Parts), r.Expires, short, log, t.now}
 	}
-	list, err := encode(rows)
-	if err != nil {
+	if h.last == nil || !slices.Equal(h.last.Parts, r.Parts) {
+		if h.parts, err = encode(partsOf(r.Parts)); err != nil {
+			return err
+		}
+	}
+	h.last = r
+	if h.short, err = shortOf(r.Short); err != nil {
 		return err
 	}
-	_, err = t.exec(ctx, t.store.sql.stock.add, list)
+	h.log, err = logOf(r.Log)
 	return err
 }
 

@@ -1,5 +1,7 @@
 package sqlite
 
+import "strings"
+
 // stockStatements is all the SQL of stock that decides something.
 type stockStatements struct {
 	quick, hold                  statement
@@ -41,10 +43,10 @@ var shippedStock = stockStatements{
 			WHERE e.sku = s.sku AND e.bucket = s.bucket AND e.second <= ?2), 0)
 		FROM json_each(?1) j CROSS JOIN fifty_stock s ON s.sku = j.value`},
 
-	// A plain insert: an id that is there already is an error, and the whole transaction is undone.
+	// A plain insert: an id that is there already is an error, and the whole transaction is undone. Its one row stands
+	// for many, see severalRows.
 	add: statement{"add", `INSERT INTO fifty_holds (id, items, state, parts, expires, short, log, reserved, changed)
-		SELECT value ->> 0, value -> 1, value ->> 2, value -> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7, value ->> 7
-		FROM json_each(?1) ORDER BY key`},
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 
 	// Only what is held changes. What was settled is never settled again.
 	change: statement{"change", `UPDATE fifty_holds AS h SET
@@ -124,9 +126,23 @@ var shippedStock = stockStatements{
 		FROM fifty_deliveries d CROSS JOIN json_each(d.items) i GROUP BY i.key`},
 }
 
+// rowsMax is the most rows in one statement.
+const rowsMax = 64
+
+// severalRows returns an insert of one row, and the same of 2, 4 and more rows, up to rowsMax: a batch is written by
+// a few of them, which a connection keeps prepared. Its arguments must have no numbers: the driver asks for the name of
+// each, and SQLite goes through all that have one.
+func (st statement) severalRows() (all []statement) {
+	begin, row, _ := strings.Cut(st.text, "VALUES ")
+	for n := 1; n <= rowsMax; n *= 2 {
+		all = append(all, statement{st.name, begin + "VALUES " + strings.Repeat(row+", ", n-1) + row})
+	}
+	return all
+}
+
 // reused returns the texts that are worth keeping prepared on each connection.
 func (s *stockStatements) reused() []statement {
-	return []statement{
-		s.quick, s.hold, s.known, s.buckets, s.add, s.change, s.level, s.free, s.moveIn, s.moveOut, s.empty, s.delivered, s.deliver, s.levels,
-	}
+	return append(s.add.severalRows(),
+		s.quick, s.hold, s.known, s.buckets, s.change, s.level, s.free, s.moveIn, s.moveOut, s.empty, s.delivered, s.deliver, s.levels,
+	)
 }

@@ -82,6 +82,8 @@ type Store struct {
 	sql   *statements
 	clock *clock
 
+	addHolds []statement // at i: of 1<<i rows
+
 	turn     turn      // of this process at the writer
 	writer   *sql.DB   // one connection
 	readers  *sql.DB   // of Find
@@ -105,6 +107,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	s := &Store{cfg: cfg, clock: newClock(cfg.Now), turn: newTurn(), underway: newUnderway()}
 	s.sql = &s.cfg.sql
+	s.addHolds = s.sql.stock.add.severalRows()
 	if err := s.connect(path); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
 	}

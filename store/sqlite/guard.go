@@ -14,6 +14,10 @@ import (
 // statements that follow would each commit on their own: half of a transaction, without its key. So from
 // there on every statement and the commit are refused, until the transaction is over.
 
+// The transactions are begun and ended here as well, by statements that are kept prepared. From BEGIN IMMEDIATE on the
+// file's writer is held and nothing waits for a lock, so the store's own statements are not watched for the end of their
+// context, for which the driver would start a goroutine each: database/sql asks between them.
+
 // connector makes watched connections.
 type connector struct {
 	driver.Connector
@@ -95,17 +99,69 @@ func (c *watched) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx
 	if !opts.ReadOnly && c.from.nested(ctx) {
 		return nil, ErrNested
 	}
+	var tx driver.Tx = writing{c}
+	var err error
+	if opts.ReadOnly {
+		tx, err = c.beginReading(ctx, opts)
+	} else {
+		err = c.beginWriting(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.open, c.undone, c.cause, c.readOnly = true, false, nil, opts.ReadOnly
+	return &watchedTx{tx, c}, nil
+}
+
+func (c *watched) beginReading(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.fullConn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	if opts.ReadOnly {
-		if _, err := c.fullConn.ExecContext(ctx, `PRAGMA query_only = 1`, nil); err != nil {
-			return nil, errors.Join(err, tx.Rollback())
-		}
+	if _, err := c.fullConn.ExecContext(ctx, `PRAGMA query_only = 1`, nil); err != nil {
+		return nil, errors.Join(err, tx.Rollback())
 	}
-	c.open, c.undone, c.cause, c.readOnly = true, false, nil, opts.ReadOnly
-	return &watchedTx{tx, c}, nil
+	return tx, nil
+}
+
+// beginWriting waits for the writer, until ctx ends. It may end when the writer is ours already.
+func (c *watched) beginWriting(ctx context.Context) error {
+	err := c.do(ctx, `BEGIN IMMEDIATE`)
+	if err != nil && ctx.Err() != nil {
+		_ = writing{c}.Rollback() // without a transaction it changes nothing
+	}
+	return err
+}
+
+// do runs a statement without arguments, which is kept prepared.
+func (c *watched) do(ctx context.Context, query string) error {
+	stmt, err := c.keep(ctx, query)
+	if err != nil {
+		return err
+	}
+	_, err = stmt.(driver.StmtExecContext).ExecContext(ctx, nil)
+	return err
+}
+
+// writing ends a transaction that holds the writer. Neither end waits for anything.
+type writing struct{ conn *watched }
+
+func (w writing) Commit() error {
+	err := w.conn.do(context.Background(), `COMMIT`)
+	if err != nil {
+		_ = w.Rollback() // SQLite may have left the transaction open, or not
+	}
+	return err
+}
+
+func (w writing) Rollback() error { return w.conn.do(context.Background(), `ROLLBACK`) }
+
+// calm is the context of one of the store's own statements.
+func (c *watched) calm(ctx context.Context) context.Context {
+	if c.open && !c.readOnly {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // Begin is BeginTx without a context; database/sql does not use it.
@@ -125,7 +181,7 @@ func (c *watched) ExecContext(ctx context.Context, query string, args []driver.N
 	if err != nil {
 		return nil, err
 	}
-	r, err := stmt.(driver.StmtExecContext).ExecContext(ctx, args)
+	r, err := stmt.(driver.StmtExecContext).ExecContext(c.calm(ctx), args)
 	return r, c.saw(err)
 }
 
@@ -141,7 +197,7 @@ func (c *watched) QueryContext(ctx context.Context, query string, args []driver.
 	if err != nil {
 		return nil, err
 	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(c.calm(ctx), args)
 	return rows, c.saw(err)
 }
 

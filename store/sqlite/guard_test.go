@@ -108,3 +108,84 @@ func TestSQLiteACommitAfterARollbackBySQLiteFails(t *testing.T) {
 	}
 	usable(t, s, "k")
 }
+
+// endsBetween is a context that ends when its end is asked for a second time, which is when a statement has begun.
+type endsBetween struct {
+	context.Context
+	asked  atomic.Int64
+	closed chan struct{}
+}
+
+func (c *endsBetween) Done() <-chan struct{} {
+	if c.asked.Add(1) == 1 {
+		return make(chan struct{})
+	}
+	return c.closed
+}
+
+func (c *endsBetween) Err() error {
+	if c.asked.Load() < 2 {
+		return nil
+	}
+	return context.Canceled
+}
+
+func TestSQLiteBeginThatIsNotWantedAnyMoreLeavesTheWriter(t *testing.T) {
+	t.Parallel()
+	s := open(t, newFile(t), sqlite.Config{})
+	closed := make(chan struct{})
+	close(closed)
+	conn, err := s.DB().Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	unwanted := -1 // the first one ends before it begins, when it is prepared
+	for i := 0; i < 1_000_000 && unwanted < 20; i++ {
+		err := conn.Raw(func(c any) error {
+			tx, err := c.(driver.ConnBeginTx).BeginTx(&endsBetween{Context: t.Context(), closed: closed}, driver.TxOptions{})
+			if err != nil {
+				unwanted++
+				tx, err = c.(driver.ConnBeginTx).BeginTx(t.Context(), driver.TxOptions{})
+			}
+			if err != nil {
+				return err
+			}
+			return tx.Rollback()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if unwanted < 1 {
+		t.Error("no context ended after its transaction had begun: this tested nothing")
+	}
+}
+
+func TestSQLiteCommitThatIsRefusedRollsBack(t *testing.T) {
+	t.Parallel()
+	s := open(t, newFile(t), sqlite.Config{})
+	ctx, db := t.Context(), s.DB()
+	for _, ddl := range []string{
+		`CREATE TABLE parents (id INTEGER PRIMARY KEY)`,
+		`CREATE TABLE children (parent INTEGER REFERENCES parents DEFERRABLE INITIALLY DEFERRED)`,
+	} {
+		if _, err := db.ExecContext(ctx, ddl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Txns().Transact(ctx, txn.Options{}, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO children VALUES (7)`)
+		return err
+	})
+	if err == nil {
+		t.Error("an orphan was committed")
+	}
+	var children int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM children`).Scan(&children); err != nil || children != 0 {
+		t.Errorf("%d children, %v", children, err)
+	}
+	if _, err := s.Keys().Claim(ctx, []idempotency.Attempt{attempt("a1", "k")}); err != nil {
+		t.Errorf("the writer is stuck: %v", err)
+	}
+}

@@ -37,15 +37,32 @@ func (i Items) Validate() error {
 	case len(i) > ItemsMax:
 		return &fifty.InvalidError{Field: "items", Problem: fmt.Sprintf("has %d SKUs; the most is %d", len(i), ItemsMax)}
 	}
+	for sku, q := range i {
+		if validateItem(sku, q) != nil {
+			return i.firstInvalid()
+		}
+	}
+	return nil
+}
+
+// firstInvalid names what is wrong with the first SKU in order, so that the same items have the same error.
+func (i Items) firstInvalid() error {
 	for _, sku := range i.SKUs() {
-		if err := validateName("items", sku); err != nil {
+		if err := validateItem(sku, i[sku]); err != nil {
 			return err
 		}
-		if q := i[sku]; q <= 0 || q > QuantityMax {
-			return &fifty.InvalidError{
-				Field:   fmt.Sprintf("items[%q]", sku),
-				Problem: fmt.Sprintf("is %d; a quantity is from 1 to %d", q, int64(QuantityMax)),
-			}
+	}
+	return nil
+}
+
+func validateItem(sku string, quantity int64) error {
+	if err := validateName("items", sku); err != nil {
+		return err
+	}
+	if quantity <= 0 || quantity > QuantityMax {
+		return &fifty.InvalidError{
+			Field:   fmt.Sprintf("items[%q]", sku),
+			Problem: fmt.Sprintf("is %d; a quantity is from 1 to %d", quantity, int64(QuantityMax)),
 		}
 	}
 	return nil

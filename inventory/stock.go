@@ -245,7 +245,10 @@ func (s *Stock) do(ctx context.Context, a Ask) (Hold, error) {
 	if err := validateName("id", a.ID); err != nil {
 		return Hold{}, err
 	}
-	began := wall.Now()
+	var began time.Time
+	if s.cfg.Observer != nil {
+		began = wall.Now()
+	}
 	var answer Answer
 	err := s.insist(ctx, func(ctx context.Context) (err error) {
 		if a.Act == Reserve {

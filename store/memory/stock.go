@@ -42,8 +42,9 @@ type shelves struct {
 // shelf is one SKU.
 type shelf struct {
 	buckets                     []inventory.Bucket
-	expiring                    []expiring // by bucket
-	deliveredFolded, soldFolded int64      // what is no longer in the books
+	expiring                    []expiring      // by bucket
+	order                       inventory.Items // what the last order was of; the records of the same orders share it
+	deliveredFolded, soldFolded int64           // what is no longer in the books
 }
 
 // due says that something has expired in one of its buckets.
@@ -159,9 +160,16 @@ func (k *shelves) reserve(now time.Time, a inventory.Ask, answer *inventory.Answ
 			return false
 		}
 		b := &e.buckets[0]
-		r := &inventory.Record{
-			ID: a.ID, Items: inventory.Items{sku: q}, State: inventory.Held, Reserved: now,
-			Parts:   []inventory.Part{{BucketID: b.BucketID, Quantity: q}},
+		if e.order[sku] != q {
+			e.order = inventory.Items{sku: q}
+		}
+		kept := &struct { // in one piece of memory
+			inventory.Record
+			part [1]inventory.Part
+		}{part: [1]inventory.Part{{BucketID: b.BucketID, Quantity: q}}}
+		r := &kept.Record
+		*r = inventory.Record{
+			ID: a.ID, Items: e.order, State: inventory.Held, Reserved: now, Parts: kept.part[:],
 			Expires: inventory.ExpirySecond(now, a.TTL, b.FreedTo),
 		}
 		b.Available -= q

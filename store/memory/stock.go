@@ -167,11 +167,11 @@ func (k *shelves) reserve(now time.Time, a inventory.Ask, answer *inventory.Answ
 			inventory.Record
 			part [1]inventory.Part
 		}{part: [1]inventory.Part{{BucketID: b.BucketID, Quantity: q}}}
-		r := &kept.Record
-		*r = inventory.Record{
+		kept.Record = inventory.Record{
 			ID: a.ID, Items: e.order, State: inventory.Held, Reserved: now, Parts: kept.part[:],
 			Expires: inventory.ExpirySecond(now, a.TTL, b.FreedTo),
 		}
+		r := &kept.Record
 		b.Available -= q
 		b.Held += q
 		e.expiring[0].add(r.Expires, q)

@@ -123,41 +123,6 @@ func statementsFor(schema string) *statements {
 // quote makes an identifier of a schema's name, which Config.Validate has found plain.
 func quote(schema string) string { return `"` + schema + `"` }
 
-// recordColumns are read by record.scan. They are never null, so that they also stand for a missing row.
-// Timestamps have whole microseconds, so what is zero or less here has expired for every statement.
-const recordColumns = recordStart + `,
-    ` + recordAge + `,
-    ` + recordSteps
-
-// askedColumns are recordColumns for one who wants to know whether a key is answered: of a record that is done the age
-// and the steps decide nothing, and gathering them is most of the price of a look.
-const askedColumns = recordStart + `,
-    case k.state when 2 then 0 else ` + recordAge + ` end,
-    case k.state when 2 then '' else ` + recordSteps + ` end`
-
-const (
-	recordStart = `
-    coalesce(k.state, 0)::bigint,
-    coalesce(k.token, 0),
-    coalesce(k.fingerprint, ''),
-    coalesce(k.attempt, ''),
-    coalesce(k.owner, ''),
-    coalesce(k.resume, false),
-    case k.state when 1 then coalesce((extract(epoch from k.expires - clock_timestamp()) * 1000000)::bigint, 0) else 0 end,
-    coalesce(k.status, 0)::bigint,
-    k.header,
-    k.body,
-    coalesce(k.not_replayable, false)`
-
-	recordAge = `coalesce((extract(epoch from clock_timestamp() - k.created) * 1000000)::bigint, 0)`
-
-	recordSteps = `coalesce((
-        select json_agg(json_build_array(s.name, s.sent, encode(s.result, 'base64')) order by s.position)
-        from {schema}.steps s
-        where s.scope = k.scope and s.key = k.key
-    )::text, '')`
-)
-
 // windowSQL is Attempt.CheckWindow by the server's clock: true for a key that carries no time.
 const windowSQL = `coalesce(
         $9::timestamptz > clock_timestamp() - $10::bigint * interval '1 microsecond'

@@ -187,6 +187,34 @@ func TestPostgresHostThatStopsInASweepIsEndedByTheServer(t *testing.T) {
 	}
 }
 
+// Nobody works on a tombstone, but an operator may look at one for long, with its row locked.
+func TestPostgresSweepPassesOverATombstoneThatSomebodyHasLocked(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fill(t, "buried", 5, idempotency.Tombstone)
+	s := postgres.New(b.pool, postgres.Config{})
+	seen := watch(s)
+	err := b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select from fifty.keys where key = 'buried3' for update`); err != nil {
+			return err
+		}
+		if n, err := s.Keys().Sweep(ctx, day, 30*day, 10); n != 4 || err != nil {
+			t.Errorf("swept %d, %v", n, err)
+		}
+		seen.were(t, "it", "begin+sweep.enter", "sweep+commit", "begin+sweep.enter", "sweep.around+commit")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := b.sweep(t); n != 1 {
+		t.Errorf("then it swept %d", n)
+	}
+	if got := claim(t, b.Keys(), attempt("buried3")); got.Record.Token != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // Each free key that is removed has a place in the server's table of locks, so a statement takes some of them only.
 func TestPostgresSweepOfManyFreeKeysTakesMoreStatementsThanOne(t *testing.T) {
 	t.Parallel()

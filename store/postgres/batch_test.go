@@ -173,8 +173,7 @@ func warmBatches[Tx any](t *testing.T, keys postgres.Keys[Tx]) {
 func TestPostgresBatchTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	s := postgres.New(b.pool, postgres.Config{})
-	seen := watch(s)
+	s, seen := b.watched()
 	keys := s.Keys()
 	batch := []idempotency.Attempt{attempt("b"), attempt("a"), attempt("c")}
 	answers, err := keys.Claim(t.Context(), batch)

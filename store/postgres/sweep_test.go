@@ -162,13 +162,12 @@ func TestPostgresSweepHoldsNothingBetweenTwoMessages(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.fill(t, "done", 10, idempotency.Done)
-	s := postgres.New(b.pool, postgres.Config{})
-	var points []string
-	s.SetHook(func(_ context.Context, point string) { points = append(points, point) })
+	s, seen := b.watched()
 	n, err := s.Keys().Sweep(t.Context(), day, 30*day, 10)
-	if n != 10 || err != nil || !slices.Equal(points, []string{"begin+sweep.enter", "sweep+commit"}) {
-		t.Errorf("%d, %v by %q", n, err, points)
+	if n != 10 || err != nil {
+		t.Errorf("%d, %v", n, err)
 	}
+	seen.were(t, "it", "begin+sweep.enter", "sweep+commit")
 }
 
 // Over database/sql they are two messages. A host that stops between them is in nobody's way for long.
@@ -192,8 +191,7 @@ func TestPostgresSweepPassesOverATombstoneThatSomebodyHasLocked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.fill(t, "buried", 5, idempotency.Tombstone)
-	s := postgres.New(b.pool, postgres.Config{})
-	seen := watch(s)
+	s, seen := b.watched()
 	err := b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select from fifty.keys where key = 'buried3' for update`); err != nil {
 			return err
@@ -220,8 +218,7 @@ func TestPostgresSweepOfManyFreeKeysTakesMoreStatementsThanOne(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.fill(t, "free", 1100, idempotency.Free)
-	s := postgres.New(b.pool, postgres.Config{})
-	seen := watch(s)
+	s, seen := b.watched()
 	n, err := s.Keys().Sweep(t.Context(), day, 30*day, 5000)
 	if n != 1100 || err != nil {
 		t.Errorf("%d, %v", n, err)

@@ -31,6 +31,12 @@ func watch[Tx any](s *postgres.Store[Tx]) *trips {
 	return seen
 }
 
+// watched is another store on the same database, and its round trips.
+func (b bundle) watched() (*postgres.Store[pgx.Tx], *trips) {
+	s := postgres.New(b.pool, postgres.Config{})
+	return s, watch(s)
+}
+
 // were says that these were the round trips since the last call.
 func (seen *trips) were(t *testing.T, what string, want ...string) {
 	t.Helper()
@@ -46,8 +52,7 @@ func (seen *trips) were(t *testing.T, what string, want ...string) {
 func TestPostgresInTxTakesOneRoundTripBesideTheWork(t *testing.T) {
 	t.Parallel()
 	b := withEffects(t, setup(t))
-	s := postgres.New(b.pool, postgres.Config{})
-	seen := watch(s)
+	s, seen := b.watched()
 	keys, runs := idempotency.NewTx(s.Keys(), idempotency.Config{}), 0
 	for key, tc := range map[string]struct {
 		fn    func(context.Context, pgx.Tx) (idempotency.Response, error)
@@ -91,8 +96,7 @@ func TestPostgresInTxOverDatabaseSQLTakesFourRoundTripsBesideTheWork(t *testing.
 func TestPostgresDoTxTakesTwoRoundTripsBesideTheWork(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	s := postgres.New(b.pool, postgres.Config{})
-	seen := watch(s)
+	s, seen := b.watched()
 	keys := idempotency.NewTx(s.Keys(), idempotency.Config{})
 	err := b.Txns().Transact(t.Context(), txn.Options{}, func(ctx context.Context, tx pgx.Tx) error {
 		for _, key := range []string{"k", "another"} {

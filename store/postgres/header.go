@@ -3,7 +3,6 @@ package postgres
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // Headers are stored as a JSON object of lists, value by value, so that two Set-Cookie come back as two. A
@@ -41,19 +40,14 @@ func decodeHeader(stored []byte) (map[string][]string, error) {
 	if err := json.Unmarshal(stored, &text); err != nil {
 		return nil, fmt.Errorf("postgres: the stored header is damaged: %w", err)
 	}
-	if isPlain(stored) {
-		return text, nil
+	if text == nil { // null
+		return nil, nil
 	}
 	header := make(map[string][]string, len(text))
 	for name, values := range text {
 		header[narrow(name)] = each(values, narrow)
 	}
 	return header, nil
-}
-
-// isPlain says that JSON is ASCII and escapes nothing, so that narrow would change nothing.
-func isPlain(text []byte) bool {
-	return !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x80 || b == '\\' })
 }
 
 func each(values []string, fn func(string) string) []string {

@@ -49,6 +49,7 @@ type claims[Tx any] struct {
 	keys     Keys[Tx]
 	attempts []idempotency.Attempt
 	answers  []idempotency.Claimed
+	locks    []int64       // the numbers of the keys' locks, of those that the statement takes
 	at       map[keyID]int // the first attempt at each key
 	open     []int         // those that are not answered yet, in the order of their keys; each key once
 	odd      []int         // those that the statement can't take: of another window
@@ -61,7 +62,8 @@ type claims[Tx any] struct {
 // take. What fails for one then is its Claimed.Err.
 func (k Keys[Tx]) claimMany(ctx context.Context, attempts []idempotency.Attempt) ([]idempotency.Claimed, error) {
 	b := &claims[Tx]{
-		keys: k, attempts: attempts, answers: make([]idempotency.Claimed, len(attempts)), at: make(map[keyID]int, len(attempts)),
+		keys: k, attempts: attempts, answers: make([]idempotency.Claimed, len(attempts)),
+		locks: make([]int64, len(attempts)), at: make(map[keyID]int, len(attempts)),
 	}
 	b.sort()
 	if err := b.insert(ctx); err != nil {
@@ -113,7 +115,8 @@ func (b *claims[Tx]) insert(ctx context.Context) error {
 		a := &b.attempts[i]
 		scopes[at], keys[at], prints[at] = a.Request.Scope, a.Request.Key, []byte(a.Request.Fingerprint)
 		ids[at], owners[at], resumes[at], leases[at] = a.ID, a.Owner, a.Resume, a.Lease.Microseconds()
-		locks[at] = b.keys.store.lockNumber(a.Request.Scope, a.Request.Key)
+		b.locks[i] = b.keys.store.lockNumber(a.Request.Scope, a.Request.Key)
+		locks[at] = b.locks[i]
 		if !a.Made.IsZero() {
 			mades[at] = &a.Made
 		}
@@ -154,7 +157,7 @@ func (b *claims[Tx]) look(ctx context.Context) {
 	texts := claimStatements{s.claimInsert, s.claimLook, s.claimTake}
 	for at, i := range b.open {
 		a := &b.attempts[i]
-		scopes[at], keys[at], locks[at] = a.Request.Scope, a.Request.Key, k.store.lockNumber(a.Request.Scope, a.Request.Key)
+		scopes[at], keys[at], locks[at] = a.Request.Scope, a.Request.Key, b.locks[i]
 		asked[at] = asking{attempt: *a, lock: locks[at], texts: texts}
 	}
 	var place int64

@@ -99,13 +99,11 @@ func (c *watched) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx
 	if !opts.ReadOnly && c.from.nested(ctx) {
 		return nil, ErrNested
 	}
-	var tx driver.Tx = writing{c}
-	var err error
+	begin := c.beginWriting
 	if opts.ReadOnly {
-		tx, err = c.beginReading(ctx, opts)
-	} else {
-		err = c.beginWriting(ctx)
+		begin = c.beginReading
 	}
+	tx, err := begin(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -125,36 +123,41 @@ func (c *watched) beginReading(ctx context.Context, opts driver.TxOptions) (driv
 }
 
 // beginWriting waits for the writer, until ctx ends. It may end when the writer is ours already.
-func (c *watched) beginWriting(ctx context.Context) error {
-	err := c.do(ctx, `BEGIN IMMEDIATE`)
-	if err != nil && ctx.Err() != nil {
+func (c *watched) beginWriting(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
+	_, err := c.execKept(ctx, `BEGIN IMMEDIATE`, nil)
+	if err == nil {
+		return writing{c}, nil
+	}
+	if ctx.Err() != nil {
 		_ = writing{c}.Rollback() // without a transaction it changes nothing
 	}
-	return err
+	return nil, err
 }
 
-// do runs a statement without arguments, which is kept prepared.
-func (c *watched) do(ctx context.Context, query string) error {
+// execKept runs a statement that is kept prepared.
+func (c *watched) execKept(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	stmt, err := c.keep(ctx, query)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = stmt.(driver.StmtExecContext).ExecContext(ctx, nil)
-	return err
+	return stmt.(driver.StmtExecContext).ExecContext(ctx, args)
 }
 
 // writing ends a transaction that holds the writer. Neither end waits for anything.
 type writing struct{ conn *watched }
 
 func (w writing) Commit() error {
-	err := w.conn.do(context.Background(), `COMMIT`)
+	_, err := w.conn.execKept(context.Background(), `COMMIT`, nil)
 	if err != nil {
 		_ = w.Rollback() // SQLite may have left the transaction open, or not
 	}
 	return err
 }
 
-func (w writing) Rollback() error { return w.conn.do(context.Background(), `ROLLBACK`) }
+func (w writing) Rollback() error {
+	_, err := w.conn.execKept(context.Background(), `ROLLBACK`, nil)
+	return err
+}
 
 // calm is the context of one of the store's own statements.
 func (c *watched) calm(ctx context.Context) context.Context {
@@ -177,11 +180,7 @@ func (c *watched) ExecContext(ctx context.Context, query string, args []driver.N
 		r, err := c.fullConn.ExecContext(ctx, query, args)
 		return r, c.saw(err)
 	}
-	stmt, err := c.keep(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	r, err := stmt.(driver.StmtExecContext).ExecContext(c.calm(ctx), args)
+	r, err := c.execKept(c.calm(ctx), query, args)
 	return r, c.saw(err)
 }
 

@@ -1,6 +1,9 @@
 package sqlite
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // statement is one SQL statement and the name by which tests know it.
 type statement struct{ name, text string }
@@ -158,10 +161,10 @@ const hasAnswer = `(not_replayable = 0
 
 const hasSteps = `EXISTS (SELECT 1 FROM fifty_steps s WHERE s.scope = k.scope AND s.key = k.key)`
 
-// reused returns the texts that are worth keeping prepared on each connection.
-func (s *statements) reused() map[string]bool {
+// reused returns the texts that are worth keeping prepared on each connection: those of more as well.
+func (s *statements) reused(more []statement) map[string]bool {
 	texts := map[string]bool{}
-	for _, st := range append(s.stock.reused(),
+	for _, st := range append(slices.Concat(s.stock.reused(), more),
 		s.lock, s.marks, s.advance, s.insert, s.look, s.take, s.renew, s.complete, s.find, s.step, s.unstep, s.bury, s.erase,
 	) {
 		texts[st.text] = true

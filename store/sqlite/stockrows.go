@@ -77,6 +77,15 @@ func logOf(log []inventory.Entry) (any, error) {
 	return encode(lines)
 }
 
+// notesOf are what there was not enough of, and the log.
+func notesOf(r *inventory.Record) (short, log any, err error) {
+	if short, err = shortOf(r.Short); err != nil {
+		return nil, nil, err
+	}
+	log, err = logOf(r.Log)
+	return short, log, err
+}
+
 // scanHold reads the columns of a hold, and what stands behind them into more.
 func scanHold(from row, more ...any) (inventory.Record, error) {
 	var r inventory.Record
@@ -243,10 +252,7 @@ func (h *holdTexts) read(r *inventory.Record) (err error) {
 		}
 	}
 	h.last = r
-	if h.short, err = shortOf(r.Short); err != nil {
-		return err
-	}
-	h.log, err = logOf(r.Log)
+	h.short, h.log, err = notesOf(r)
 	return err
 }
 
@@ -256,11 +262,7 @@ func (t *instant) changeHolds(ctx context.Context, holds []*inventory.Record) er
 	}
 	rows := make([][6]any, len(holds))
 	for i, r := range holds {
-		short, err := shortOf(r.Short)
-		if err != nil {
-			return err
-		}
-		log, err := logOf(r.Log)
+		short, log, err := notesOf(r)
 		if err != nil {
 			return err
 		}

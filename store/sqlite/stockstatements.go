@@ -140,9 +140,9 @@ func (st statement) severalRows() (all []statement) {
 	return all
 }
 
-// reused returns the texts that are worth keeping prepared on each connection.
+// reused are worth keeping prepared on each connection.
 func (s *stockStatements) reused() []statement {
-	return append(s.add.severalRows(),
+	return []statement{
 		s.quick, s.hold, s.known, s.buckets, s.change, s.level, s.free, s.moveIn, s.moveOut, s.empty, s.delivered, s.deliver, s.levels,
-	)
+	}
 }

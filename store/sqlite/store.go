@@ -82,7 +82,8 @@ type Store struct {
 	sql   *statements
 	clock *clock
 
-	addHolds []statement // at i: of 1<<i rows
+	addHolds []statement     // at i: of 1<<i rows
+	reused   map[string]bool // texts that are worth keeping prepared on each connection
 
 	turn     turn      // of this process at the writer
 	writer   *sql.DB   // one connection
@@ -108,6 +109,7 @@ func Open(ctx context.Context, path string, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, clock: newClock(cfg.Now), turn: newTurn(), underway: newUnderway()}
 	s.sql = &s.cfg.sql
 	s.addHolds = s.sql.stock.add.severalRows()
+	s.reused = s.sql.reused(s.addHolds)
 	if err := s.connect(path); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, err)
 	}
@@ -182,7 +184,7 @@ func (s *Store) pool(path string, conns int, pragmas ...string) (*sql.DB, error)
 	if filepath.VolumeName(path) != "" {
 		name = "/" + name
 	}
-	c, err := newConnector("file:"+name+"?"+q.Encode(), s.sql.reused(), s.nested)
+	c, err := newConnector("file:"+name+"?"+q.Encode(), s.reused, s.nested)
 	if err != nil {
 		return nil, err
 	}

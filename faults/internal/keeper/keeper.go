@@ -280,6 +280,10 @@ func (k *keeper) end() {
 	}
 }
 
+// Runs says that the process may act. One that ended as its parent was frozen stays in
+// the list until the parent goes on, and does nothing.
+func (p Process) Runs() bool { return !p.Stopped() && !p.Ended() }
+
 // Descendants lists the processes below pid, parents before their children.
 func Descendants(pid int) ([]Process, error) {
 	all, err := Processes()

@@ -22,10 +22,6 @@ func (p Process) Ended() bool { return p.State == 'Z' }
 // Stopped says that the process is frozen.
 func (p Process) Stopped() bool { return p.State == 'T' }
 
-// Runs says that the process may act. One that ended as its parent was frozen
-// stays in the list until the parent goes on, and does nothing.
-func (p Process) Runs() bool { return !p.Stopped() && !p.Ended() }
-
 // adoptOrphans does nothing: macOS has no such thing. A Postgres backend whose
 // server died ends by itself.
 func adoptOrphans() error { return nil }

@@ -22,10 +22,6 @@ func (p Process) Ended() bool { return p.State == 'Z' || p.State == 'X' }
 // Stopped says that the process is frozen.
 func (p Process) Stopped() bool { return p.State == 'T' || p.State == 't' }
 
-// Runs says that the process may act. One that ended as its parent was frozen
-// stays in the list until the parent goes on, and does nothing.
-func (p Process) Runs() bool { return !p.Stopped() && !p.Ended() }
-
 // adoptOrphans makes this process the parent of those descendants whose own
 // parent ends, so that a server's children stay in sight when the server died
 // first.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"log"
 	"maps"
@@ -248,11 +249,20 @@ func startCounter(tb testing.TB, base string, gate chan struct{}) *counter {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // its sender is gone: nothing arrived
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		if r.Method == http.MethodPost {
 			c.posts.Add(1)
 			c.arrive <- struct{}{}
 		}
-		proxy.ServeHTTP(w, r)
+		// What is counted is delivered, even if its sender is killed now. (The new context can end, in name:
+		// for one that can't, the proxy would ask the connection whether the sender is there.)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+		defer cancel()
+		proxy.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	tb.Cleanup(server.Close)
 	c.url = server.URL

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -24,9 +25,16 @@ func breaking(t *testing.T, changes []change) func(*postgres.Statements) {
 			if !sql.Replace(c.statement, c.old, c.new) {
 				t.Errorf("%s does not contain %q: plant the fault elsewhere", c.statement, c.old)
 			}
+			if c.statement == "sweep" && strings.Contains(c.new, paused) {
+				// The pause may last: else it would be a lock that the sweep gives up on after a moment.
+				sql.Replace("sweep.enter", sweepPatience, "('lock_timeout', '0')")
+			}
 		}
 	}
 }
+
+// sweepPatience is how long a sweep waits for a lock.
+const sweepPatience = "('lock_timeout', '100')"
 
 // fault is a store that is broken on purpose: its SQL is the shipped one, but for the changes. Conditions
 // that are dropped one at a time are in guards_test.go; here are whole mistakes, which the suite must

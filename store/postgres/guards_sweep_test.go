@@ -158,7 +158,7 @@ func sweepGuards() []guard {
 		drop("one at a time, free keys", "k.state = 4 and (select open from gate)", "k.state = 4", whileHeld(freeState, freeState, oneLock)),
 		drop("answers beside another sweep", "and (k.state = 2 or", "and (select open from gate) and (k.state = 2 or", whileHeld(idempotency.Done, dropped, oneLock)),
 		drop("free keys by the lock of their key", "where state = 4 and "+number, "where state = 4", whileHeld(freeState, freeState, keyLock)),
-		waits(in("sweep.enter", drop("waits for a moment only", ",\n    ('lock_timeout', '100')", "", whileHeld(dropped, dropped, rowLock)))),
+		waits(in("sweep.enter", drop("waits for a moment only", ",\n    "+sweepPatience, "", whileHeld(dropped, dropped, rowLock)))),
 		in("sweep.around", drop("tombstones that are not locked", skip, "limit $3::bigint", whileHeld(dropped, dropped, rowLock))),
 		in("sweep.around", drop("tombstones that are not locked, nor waits for them", skip, "limit $3::bigint for update", whileHeld(dropped, dropped, rowLock))),
 		inBoth(drop("answers that are not locked", skipDue, "(select n from old), 1000) for update", whileHeld(idempotency.Done, idempotency.Done, rowLock))),

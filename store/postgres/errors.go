@@ -35,6 +35,7 @@ const (
 	noColumn             = "42703"
 	guardFailed          = "22P02" // text that is no number, see guardLockSQL
 	floorRose            = "22012" // division by zero, see claimInsertSQL
+	notWhole             = "22012" // the same, see reserveNewSQL
 	floorUnset           = "23502" // a token that is null, see floorSQL
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"

@@ -25,7 +25,9 @@ func (s *Store[Tx]) SetStockLockMax(d time.Duration) { s.stock.lockMax = d }
 // all is what a test can change.
 func (sql *StockStatements) all() []*statement {
 	return []*statement{
-		&sql.lock, &sql.levels, &sql.holds, &sql.reserveOne, &sql.reserveOneTx, &sql.reserveMany, &sql.reserveNone, &sql.reserveLock, &sql.reserveAll, &sql.reserveSeveral,
+		&sql.lock, &sql.levels, &sql.holds,
+		&sql.reserveOne, &sql.freshOne, &sql.reserveMany, &sql.freshMany, &sql.reserveNew, &sql.freshNew, &sql.reserveOneTx,
+		&sql.reserveNone, &sql.reserveEnter, &sql.reserveLock, &sql.reserveAll, &sql.reserveSeveral,
 		&sql.insertHolds, &sql.updateHolds, &sql.insertBuckets, &sql.updateBuckets, &sql.freed, &sql.fewer, &sql.more,
 		&sql.delivery, &sql.insertDelivery, &sql.availability, &sql.history,
 		&sql.splitBuckets, &sql.splitExpiring, &sql.splitHolds,
@@ -33,24 +35,32 @@ func (sql *StockStatements) all() []*statement {
 	}
 }
 
-// Replace changes the text of the statement called name, and says whether old was in it.
-func (sql *StockStatements) Replace(name, old, replacement string) bool {
+// Replace changes the texts of the statements called name, and says whether old was in one of them.
+func (sql *StockStatements) Replace(name, old, replacement string) (found bool) {
 	for _, st := range sql.all() {
 		if st.name == name && strings.Contains(st.text, old) {
 			st.text = strings.Replace(st.text, old, replacement, 1)
-			return true
+			found = true
 		}
 	}
-	return false
+	return found
 }
 
-// StockText is the statement of the stock called name.
-func (s *Store[Tx]) StockText(name string) string {
+// StockTexts are the statements of the stock called name.
+func (s *Store[Tx]) StockTexts(name string) (texts []string) {
 	sql := StockStatements(*s.stock.sql)
 	for _, st := range sql.all() {
 		if st.name == name {
-			return st.text
+			texts = append(texts, st.text)
 		}
 	}
-	return ""
+	return texts
+}
+
+// SawKnown makes the store expect known ids, or at least ask for them.
+func (s *Store[Tx]) SawKnown(expect bool) {
+	s.stock.layout.knownSeen()
+	if !expect {
+		s.stock.layout.again.Store(0)
+	}
 }

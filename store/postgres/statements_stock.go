@@ -8,8 +8,11 @@ import "strings"
 // States of a hold are written as in inventory.State: 1 held, 2 confirmed, 3 released, 4 refused, 5 lapsed.
 type stockStatements struct {
 	enter, lock, levels, holds     statement
-	reserveOne, reserveOneTx       statement
-	reserveMany, reserveLock       statement
+	reserveOne, freshOne           statement // which ask for known ids, or don't
+	reserveMany, freshMany         statement
+	reserveNew, freshNew           statement
+	reserveOneTx                   statement
+	reserveEnter, reserveLock      statement
 	reserveAll, reserveSeveral     statement
 	reserveNone                    statement
 	insertHolds, updateHolds       statement
@@ -34,15 +37,21 @@ func stockStatementsFor(schema string) *stockStatements {
 		}
 		return statement{name, strings.TrimSpace(text)}
 	}
+	one := []string{"{ttl}", "$4::bigint", "{lock_timeout}", "and set_config('lock_timeout', $5::text, true) <> ''"}
 	return &stockStatements{
 		enter:  sql("stock.enter", stockEnterSQL),
 		lock:   sql("stock.lock", stockLockSQL),
 		levels: sql("stock.levels", stockLevelsSQL),
 		holds:  sql("stock.holds", stockHoldsSQL),
 
-		reserveOne:     sql("reserve.one", reserveOneSQL, "{ttl}", "$4::bigint", "{lock_timeout}", "and set_config('lock_timeout', $5::text, true) <> ''"),
-		reserveOneTx:   sql("reservetx.one", reserveOneSQL, "{ttl}", "$4::bigint", "{lock_timeout}", ""),
-		reserveMany:    sql("reserve.many", reserveManySQL, "{ttl}", "a.ttl"),
+		reserveOne:     sql("reserve.one", reserveOneSQL, append(one, "{new}", newIDSQL)...),
+		freshOne:       sql("reserve.one", reserveOneSQL, append(one, "{new}", "")...),
+		reserveMany:    sql("reserve.many", reserveManySQL, "{ttl}", "a.ttl", "{new}", newIDsSQL),
+		freshMany:      sql("reserve.many", reserveManySQL, "{ttl}", "a.ttl", "{new}", ""),
+		reserveNew:     sql("reserve.new", reserveNewSQL, "{ttl}", "a.ttl", "{new}", newIDsSQL),
+		freshNew:       sql("reserve.new", reserveNewSQL, "{ttl}", "a.ttl", "{new}", ""),
+		reserveOneTx:   sql("reservetx.one", reserveOneSQL, "{ttl}", "$4::bigint", "{lock_timeout}", "", "{new}", newIDSQL),
+		reserveEnter:   sql("reserve.enter", reserveEnterSQL),
 		reserveLock:    sql("reserve.lock", reserveLockSQL),
 		reserveNone:    sql("reserve.none", reserveNoneSQL),
 		reserveAll:     sql("reserve.all", reserveAllSQL, "{line}", "a.sku, a.quantity", "{lines}", ""),

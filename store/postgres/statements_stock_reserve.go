@@ -4,6 +4,15 @@ package postgres
 // the microseconds of a time until the year 2255, and is read faster than a numeric.
 const expiresSQL = `greatest(((date_part('epoch', t.now) * 1000000)::bigint + {ttl} + 999999) / 1000000, t.freed_to + 1)`
 
+// What the quick statements ask of their ids, {new}, when known ones may be among them: see layout.mayBeKnown. Else
+// they ask nothing, and the unique index, which has the last word in any case, ends the statement if one is known
+// (23505). Those of many orders are counted: to find out whether one exists, a planner may hope to find it early in
+// the whole table.
+const (
+	newIDSQL  = `and not exists (select from {schema}.holds h where h.id = $1::text)`
+	newIDsSQL = `and (select count(*) from {schema}.holds h where h.id = any ($1::text[])) = 0`
+)
+
 // reserveOneSQL is the common case of one caller: a new id, one SKU that is not split, and enough of it. It is
 // decided and committed by one statement. When any of its conditions fails it writes nothing, and the Batch
 // decides. It returns nothing either, since rows that a statement which writes returns are gathered first, at a
@@ -13,7 +22,7 @@ const expiresSQL = `greatest(((date_part('epoch', t.now) * 1000000)::bigint + {t
 // the lock's last holder wrote (H12: it asks nothing of a clock, and levels that were only locked have not
 // changed). The clock is read by RETURNING, so behind the lock. Units that have expired and that nobody
 // has freed yet are not needed here: they stay held. The insert is plain, so that the unique index has the last
-// word on the id (23505).
+// word on the id.
 const reserveOneSQL = `
 with took as (
     update {schema}.stock s
@@ -21,7 +30,7 @@ with took as (
     where s.sku = $2::text and s.bucket = 0
       and s.buckets = 1
       and s.available >= $3::bigint
-      and not exists (select from {schema}.holds h where h.id = $1::text)
+      {new}
       {lock_timeout}
     returning clock_timestamp() as now, s.freed_to
 ),
@@ -48,7 +57,7 @@ with took as (
     where s.sku = $4::text and s.bucket = 0
       and s.buckets = 1
       and s.available >= $5::bigint
-      and (select count(*) from {schema}.holds h where h.id = any ($1::text[])) = 0
+      {new}
       and set_config('lock_timeout', $8::text, true) <> ''
     returning clock_timestamp() as now, s.freed_to
 ),
@@ -63,6 +72,55 @@ due as (
 insert into {schema}.holds (id, sku, quantity, state, expires, reserved)
 select a.id, $4::text, a.quantity, 1, {expires}, t.now
 from took t, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, ttl)
+`
+
+// What reserveNewSQL runs under, which comes after it in one message: as stockEnterSQL, and no join but the one that
+// takes the rows one by one.
+const reserveEnterSQL = `
+select count(set_config(name, value, true))
+from (values
+    ('lock_timeout', $1::text), ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('jit', 'off'),
+    ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off')
+) as setting (name, value)
+`
+
+// reserveNewSQL is reserveManySQL for orders of several SKUs. $1 to $5 are the orders, in the order of their ids: id,
+// SKU, quantity, items of an order of several SKUs, and time to live; $6 and $7 are the SKUs, in order, with the sum
+// of each; $8 to $10 are the times to live of each SKU that differ, with the sum of each.
+//
+// The rows are updated, and so locked, in the order of $6, as everybody locks them (H13): a nested loop goes through
+// that in its order. Each is decided anew on what the lock's last holder wrote. When some of them are there to be
+// taken and others are not, the server fails (22012), and nothing was written; when none is, nothing is written.
+//
+// Linearization point: the commit that follows. The clock is that of the last row, so behind all locks (H12).
+const reserveNewSQL = `
+with took as (
+    update {schema}.stock s
+    set available = s.available - t.units, held = s.held + t.units
+    from unnest($6::text[], $7::bigint[]) as t (sku, units)
+    where s.sku = t.sku and s.bucket = 0
+      and s.buckets = 1
+      and s.available >= t.units
+      {new}
+    returning clock_timestamp() as now, s.freed_to
+),
+whole as materialized (
+    select max(now) as now, max(freed_to) as freed_to
+    from took
+    having 1 / case when count(*) in (0, cardinality($6::text[])) then 1 else 0 end * count(*) > 0
+),
+due as (
+    insert into {schema}.expiring as e (sku, bucket, second, units)
+    select a.sku, 0, {expires}, sum(a.units)::bigint
+    from whole t, unnest($8::text[], $9::bigint[], $10::bigint[]) as a (sku, ttl, units)
+    group by 1, 3
+    order by 1, 3
+    on conflict (sku, bucket, second) do update
+    set units = e.units + excluded.units
+)
+insert into {schema}.holds (id, sku, quantity, items, state, expires, reserved)
+select a.id, nullif(a.sku, ''), nullif(a.quantity, 0), nullif(a.items, '')::jsonb, 1, {expires}, t.now
+from whole t, unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) as a (id, sku, quantity, items, ttl)
 `
 
 // The locks of reserveAllSQL, which comes after it in one message: see stockLockSQL.

@@ -16,17 +16,18 @@ import (
 
 func TestPostgresReservationWhoseCommitWasLostIsAnsweredByAskingAgain(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"reserve.one", "reserve.many", "reserve.lock", "commit"} {
+	for _, point := range []string{"reserve.one", "reserve.many", "reserve.enter", "reserve.lock", "commit"} {
 		b := setup(t)
 		supply(t, b.Stock(), inventory.Items{"a": 10, "b": 10}, 0)
 		wire, through := newRelay(t, b.url)
 		store := postgres.New(newPool(t, through, func(c *pgxpool.Config) { c.MaxConns = 1 }), postgres.Config{})
 		s := store.Stock()
 		asks := map[string][]inventory.Ask{
-			"reserve.one":  {reserve("x", inventory.Items{"a": 1})},
-			"reserve.many": {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"a": 1})},
-			"reserve.lock": {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"b": 1})},
-			"commit":       {reserve("x", inventory.Items{"b": 11}), reserve("y", inventory.Items{"b": 1})},
+			"reserve.one":   {reserve("x", inventory.Items{"a": 1})},
+			"reserve.many":  {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"a": 1})},
+			"reserve.enter": {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"b": 1})},
+			"reserve.lock":  {reserve("x", inventory.Items{"a": 1}), reserve("y", inventory.Items{"b": 1})},
+			"commit":        {reserve("x", inventory.Items{"b": 11}), reserve("y", inventory.Items{"b": 1})},
 		}[point]
 		// Every statement is prepared: the next message is the statement itself.
 		for range 2 {
@@ -34,6 +35,7 @@ func TestPostgresReservationWhoseCommitWasLostIsAnsweredByAskingAgain(t *testing
 			for i := range warm {
 				warm[i].ID = rand.Text()
 			}
+			store.SawKnown(point == "reserve.lock")
 			asked(t, s, warm...)
 		}
 		store.SetHook(once(point, func() { wire.arm(loseReply) }))

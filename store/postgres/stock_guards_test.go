@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -75,12 +76,7 @@ func (s *shop) exec(sql string, args ...any) error {
 func of(sku string, units int64) inventory.Items { return inventory.Items{sku: units} }
 
 func stockGuards() []stockGuard {
-	const one, oneTx, many, none, all, several = "reserve.one", "reservetx.one", "reserve.many", "reserve.none", "reserve.all", "reserve.several"
-	yes := "and (select yes from fits)"
-	firstYes, heldYes, dueYes := "s.bucket = 0\n      "+yes, "from new n\n    where (select yes from fits)", "from wanted w\n    where (select yes from fits)"
-	two := func(s *shop) []inventory.Ask {
-		return []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.c, 1))}
-	}
+	const one, oneTx, many, none = "reserve.one", "reservetx.one", "reserve.many", "reserve.none"
 	pair := func(s *shop) []inventory.Ask {
 		return []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.a, 1))}
 	}
@@ -109,20 +105,6 @@ func stockGuards() []stockGuard {
 			{none, "as a (id, quantity)\n", "as a (id, quantity)\n    on conflict do nothing\n"},
 		}, knownRefusals},
 		{"none behind the lock", []change{{none, "s.available <", "(select available from fifty.stock where sku = $3::text) <"}, {"reserve.lock", "for update", ""}}, refusedBehind},
-		{"all of their SKUs", []change{{all, "from total t\n    where s.sku = t.sku and s.bucket = 0", "from total t\n    where s.bucket = 0"}}, plainSale},
-		{"all of what is not split", []change{{all, "and s.buckets = 1", ""}}, atHome},
-		{"all of what there is enough of", []change{{all, "and s.available >= t.units", ""}}, lastUnit},
-		{"all that outlast what was freed", []change{{all, "and s.freed_to <= (select micros from at) / 1000000", ""}}, freedLater},
-		{"all of known SKUs", []change{{all, "count(*) = count(s.sku)", "count(s.sku) > 0"}}, unknownSKU},
-		{"all or none are taken", []change{{all, firstYes, "s.bucket = 0"}}, lastUnit},
-		{"all or none are held", []change{{all, heldYes, "from new n"}}, lastUnit},
-		{"all or none expire", []change{{all, dueYes, "from wanted w"}}, lastUnit},
-		{"several or none are taken", []change{{several, firstYes, "s.bucket = 0"}}, lastUnit},
-		{"several of the order's lines", []change{{several, "on l.number = a.number", "on true"}}, func(s *shop) error {
-			return errors.Join(plainSale(s), severalSale(s))
-		}},
-		{"all whose id is new", []change{{all, "    order by n.number\n", "    order by n.number\n    on conflict do nothing\n"}}, idTaken("c")},
-		{"all behind the lock", []change{{"reserve.lock", "for update", ""}}, stockBehind(1, two, inventory.ErrSoldOut, nil)},
 		{"one behind the lock", []change{{one, "and s.available >= $3::bigint", "and (select available from fifty.stock where sku = $2::text) >= $3::bigint"}}, stockBehind(1, single, inventory.ErrSoldOut)},
 
 		{"a Batch behind the lock", []change{{"stock.lock", "for update of s", ""}}, stockBehind(1, func(s *shop) []inventory.Ask {
@@ -147,7 +129,7 @@ func stockGuards() []stockGuard {
 	guards = append(guards,
 		stockGuard{"one in a transaction of what there is enough of", []change{{oneTx, "and s.available >= $3::bigint", ""}}, lastUnitTx},
 		stockGuard{"one in a transaction of its SKU", []change{{oneTx, "s.sku = $2::text", "s.sku = (select max(sku) from fifty.stock)"}}, plainTx})
-	return append(guards, stockSweepGuards()...)
+	return slices.Concat(guards, togetherGuards(), stockSweepGuards())
 }
 
 func TestPostgresEveryConditionOfTheStockIsNeeded(t *testing.T) {

@@ -16,17 +16,32 @@ type layout struct {
 	mu   sync.Mutex
 	skus map[string]hint // only those that are not as by default
 
-	again atomic.Int32 // so many batches more look for ids that are known
+	again atomic.Int32 // so many batches more are expected to have known ids
+	wary  atomic.Int32 // so many more ask for them before they write
 }
 
-// againBatches is how many batches look for known ids after one that had some.
-const againBatches = 32
+const (
+	// againBatches is how many batches are expected to have known ids after one that had some.
+	againBatches = 32
+	// waryBatches is how many ask for known ids after one that had some. One that does not ask and has some fails on
+	// the server, which logs that, so this is seldom. Asking is a twentieth of a batch's price.
+	waryBatches = 10_000
+)
 
 // knownSeen remembers that a batch had known ids.
-func (l *layout) knownSeen() { l.again.Store(againBatches) }
+func (l *layout) knownSeen() {
+	l.again.Store(againBatches)
+	l.wary.Store(waryBatches)
+}
 
-// expectsKnown says whether the next batch may have known ids, as far as the last ones tell.
-func (l *layout) expectsKnown() bool { return l.again.Load() > 0 && l.again.Add(-1) >= 0 }
+// expectsKnown says whether the next batch probably has known ids, as far as the last ones tell.
+func (l *layout) expectsKnown() bool { return counts(&l.again) }
+
+// mayBeKnown says whether the next batch should ask for known ids.
+func (l *layout) mayBeKnown() bool { return counts(&l.wary) }
+
+// counts takes one away, if there is one.
+func counts(n *atomic.Int32) bool { return n.Load() > 0 && n.Add(-1) >= 0 }
 
 // hint is what is remembered of a SKU. The default is one bucket with enough in it.
 type hint struct {

@@ -10,7 +10,7 @@ import (
 var (
 	stockByKey          = []string{"reserve.one", "reserve.many", "reservetx.one", "reserve.lock", "history"}
 	stockBehindSettings = []string{
-		"stock.lock", "stock.levels", "stock.holds", "delivery.find", "reserve.all", "reserve.several", "reserve.none",
+		"stock.lock", "stock.levels", "stock.holds", "delivery.find", "reserve.all", "reserve.several", "reserve.new", "reserve.none",
 		"holds.update", "stock.update", "expiring.freed", "expiring.fewer", "expiring.more",
 	}
 )
@@ -20,11 +20,13 @@ func (b bundle) stockScans(tb testing.TB, when string) (all []string) {
 	tb.Helper()
 	look := func(names []string, settings ...string) {
 		for _, name := range names {
-			plan := b.genericOf(tb, b.StockText(name), settings...)
-			for _, table := range []string{"stock", "holds", "expiring", "deliveries"} {
-				if strings.Contains(plan, "Seq Scan on "+table) {
-					tb.Logf("%s, %s:\n%s", when, name, plan)
-					all = append(all, name)
+			for _, text := range b.StockTexts(name) {
+				plan := b.genericOf(tb, text, settings...)
+				for _, table := range []string{"stock", "holds", "expiring", "deliveries"} {
+					if strings.Contains(plan, "Seq Scan on "+table) {
+						tb.Logf("%s, %s:\n%s", when, name, plan)
+						all = append(all, name)
+					}
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -22,15 +23,18 @@ func (s Stock[Tx]) reserveQuickly(ctx context.Context, d *deciding) error {
 	}
 	var err error
 	sku, one := oneSKU(d, quick)
-	switch {
-	case one && len(quick) == 1:
-		err = s.reserveOne(ctx, d, quick[0])
-	case one && !s.layout.expectsKnown():
-		var done bool
-		if done, err = s.reserveMany(ctx, d, quick, sku); !done && (err == nil || isLookAgain(err)) {
-			err = s.reserveAll(ctx, d, quick)
+	if one && len(quick) == 1 {
+		return quickly(s.reserveOne(ctx, d, quick[0]))
+	}
+	done := false
+	if !s.layout.expectsKnown() {
+		if one {
+			done, err = s.reserveMany(ctx, d, quick, sku)
+		} else {
+			done, err = s.reserveNew(ctx, d, quick)
 		}
-	default:
+	}
+	if !done && (err == nil || isLookAgain(err)) {
 		err = s.reserveAll(ctx, d, quick)
 	}
 	return quickly(err)
@@ -123,10 +127,18 @@ func (d *deciding) answered(done []int) {
 	d.open = slices.DeleteFunc(slices.Clone(d.open), func(i int) bool { return is[i] })
 }
 
+// knowing is the one of two statements that asks for known ids, if there may be some.
+func (s Stock[Tx]) knowing(asks, fresh statement) statement {
+	if s.layout.mayBeKnown() {
+		return asks
+	}
+	return fresh
+}
+
 func (s Stock[Tx]) reserveOne(ctx context.Context, d *deciding, i int) error {
 	a := d.asks[i]
 	for sku, quantity := range a.Items {
-		one := s.sql.reserveOne.with(a.ID, sku, quantity, quickTTL(a.TTL), s.lockTimeout())
+		one := s.knowing(s.sql.reserveOne, s.sql.freshOne).with(a.ID, sku, quantity, quickTTL(a.TTL), s.lockTimeout())
 		if err := s.store.run(ctx, one); err != nil || one.rows == 0 {
 			return err
 		}
@@ -175,7 +187,7 @@ func (s Stock[Tx]) reserveMany(ctx context.Context, d *deciding, quick []int, sk
 		}
 		units[end] += quantities[at]
 	}
-	many := s.sql.reserveMany.with(ids, quantities, ttls, sku, sum, ends, units, s.lockTimeout())
+	many := s.knowing(s.sql.reserveMany, s.sql.freshMany).with(ids, quantities, ttls, sku, sum, ends, units, s.lockTimeout())
 	if err := s.store.run(ctx, many); err != nil || many.rows == 0 {
 		return false, err
 	}
@@ -236,37 +248,21 @@ func (s Stock[Tx]) reserveAll(ctx context.Context, d *deciding, quick []int) err
 
 // quickCalls are the statements of reserveAll.
 func (s Stock[Tx]) quickCalls(d *deciding, quick []int) (lock, all *call) {
-	n := len(quick)
-	ids, skus, quantities, items, ttls := make([]string, n), make([]string, n), make([]int64, n), make([]string, n), make([]int64, n)
+	o := ordersOf(d, quick)
+	args := []any{o.ids, o.skus, o.quantities, o.items, o.ttls}
 	var numbers, lineQuantities []int64
 	var lineSKUs []string
 	locks := map[string]bool{}
 	several := false
-	for _, i := range quick {
-		several = several || len(d.asks[i].Items) > 1
-	}
 	for at, i := range quick {
-		a := d.asks[i]
-		ids[at], ttls[at] = a.ID, quickTTL(a.TTL)
-		if len(a.Items) > 1 {
-			items[at], _ = marshal(a.Items)
-		}
-		for sku, q := range a.Items {
+		items := d.asks[i].Items
+		several = several || len(items) > 1
+		for sku, q := range items {
 			locks[sku] = true
-			if len(a.Items) == 1 {
-				skus[at], quantities[at] = sku, q
-			}
-			if several {
-				numbers, lineSKUs, lineQuantities = append(numbers, int64(at+1)), append(lineSKUs, sku), append(lineQuantities, q)
-			}
+			numbers, lineSKUs, lineQuantities = append(numbers, int64(at+1)), append(lineSKUs, sku), append(lineQuantities, q)
 		}
 	}
-	names := make([]string, 0, len(locks))
-	for sku := range locks {
-		names = append(names, sku)
-	}
-	lock = s.sql.reserveLock.with(names, s.lockTimeout())
-	args := []any{ids, skus, quantities, items, ttls}
+	lock = s.sql.reserveLock.with(slices.Collect(maps.Keys(locks)), s.lockTimeout())
 	if several {
 		return lock, s.sql.reserveSeveral.with(append(args, numbers, lineSKUs, lineQuantities)...)
 	}

@@ -53,6 +53,12 @@ func lastUnit(s *shop) error {
 	if err := s.asks([]inventory.Ask{reserve(rand.Text(), inventory.Items{s.a: 1, s.c: 2})}, inventory.ErrSoldOut); err != nil {
 		return err
 	}
+	if err := s.stocked(1, 0); err != nil {
+		return err
+	}
+	if err := s.asks([]inventory.Ask{reserve(rand.Text(), inventory.Items{s.a: 2, s.c: 2})}, inventory.ErrSoldOut); err != nil {
+		return err
+	}
 	return s.balanced()
 }
 
@@ -95,7 +101,7 @@ func atHome(s *shop) error {
 		return err
 	}
 	var ids []string
-	for len(ids) < 3 {
+	for len(ids) < 5 {
 		if id := rand.Text(); inventory.Home(id, 2) == 1 {
 			ids = append(ids, id)
 		}
@@ -106,8 +112,16 @@ func atHome(s *shop) error {
 	if err := s.asks([]inventory.Ask{reserve(ids[1], of(s.c, 1)), reserve(ids[2], of(s.c, 1))}, nil, nil); err != nil {
 		return err
 	}
+	first, second := s.a, s.c
+	if err := s.stocked(100, 2); err != nil { // others: the store remembers those that are split
+		return err
+	}
+	if err := s.asks([]inventory.Ask{reserve(ids[3], of(s.a, 1)), reserve(ids[4], of(s.c, 1))}, nil, nil); err != nil {
+		return err
+	}
 	var elsewhere int64
-	err := s.b.pool.QueryRow(s.ctx, `select sum(held)::bigint from fifty.stock where sku in ($1, $2) and bucket = 0`, s.a, s.c).Scan(&elsewhere)
+	err := s.b.pool.QueryRow(s.ctx, `select sum(held)::bigint from fifty.stock where sku in ($1, $2, $3, $4) and bucket = 0`,
+		first, second, s.a, s.c).Scan(&elsewhere)
 	if err == nil && elsewhere != 0 {
 		err = fmt.Errorf("%d units were taken elsewhere", elsewhere)
 	}
@@ -276,6 +290,23 @@ func adds(n int) func(*shop) error {
 		}
 		return s.expiring(others + int64(n))
 	}
+}
+
+// togetherAdds is adds(2) for orders of two SKUs, some of which expire in the same second as others.
+func togetherAdds(s *shop) error {
+	if err := s.stocked(10, 0); err != nil {
+		return err
+	}
+	others, err := s.othersExpire(time.Hour)
+	if err != nil {
+		return err
+	}
+	asks := []inventory.Ask{reserve(rand.Text(), of(s.a, 1)), reserve(rand.Text(), of(s.c, 1)), reserve(rand.Text(), of(s.a, 2))}
+	asks[2].TTL += time.Nanosecond
+	if err := s.asks(asks, nil, nil, nil); err != nil {
+		return err
+	}
+	return s.expiring(others + 3)
 }
 
 // extendAdds extends a hold into a second in which others expire as well: in each that it can be.

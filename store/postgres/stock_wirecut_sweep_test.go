@@ -23,9 +23,9 @@ var stockCuts = map[string]struct{ pgx, sql int }{
 	"supply of a new SKU":                   {48, 48},
 	"withdrawal":                            {46, 46},
 	"reserve":                               {10, 10},
-	"reserve of several SKUs":               {12, 20},
+	"reserve of several SKUs":               {14, 22},
 	"batch about one SKU":                   {10, 10},
-	"batch about several SKUs":              {64, 76},
+	"batch about several SKUs":              {86, 98},
 	"refusal":                               {56, 56},
 	"refusals of what is known to be short": {12, 20},
 	"reserve with the order's row":          {82, 86},
@@ -50,7 +50,7 @@ var stockCuts = map[string]struct{ pgx, sql int }{
 }
 
 // stockPlayed is how many of all these are played at least.
-const stockPlayed = 1050
+const stockPlayed = 1140
 
 // stockLanes is on how many databases the operations are swept at once, over each driver.
 const stockLanes = 3

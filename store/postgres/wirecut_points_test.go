@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"os"
+	"slices"
 
 	"github.com/fiftyhosts/fifty/faults"
 )
@@ -10,16 +11,9 @@ import (
 // points are the cut points: the smallest complete set, and each request delayed as a whole while its client
 // waits. A partition leaves a server in no other state than a zombie does, so it is not among them.
 func (op cutOp[Tx]) points(ctx context.Context, r *rig[Tx]) ([]faults.Point, error) {
-	if _, err := op.alone(ctx, r); err != nil { // prepares the statements
-		return nil, err
-	}
-	c, err := op.alone(ctx, r)
+	c, trace, err := op.traced(ctx, r)
 	if err != nil {
 		return nil, err
-	}
-	trace := c.trace
-	if !op.arms {
-		trace = r.proxy.Trace()
 	}
 	r.boundaries, r.final = boundariesOf(trace), trace[len(trace)-1].Number
 	points := faults.Points(trace)
@@ -29,6 +23,25 @@ func (op cutOp[Tx]) points(ctx context.Context, r *rig[Tx]) ([]faults.Point, err
 		}
 	}
 	return points, op.end(c, said{}, said{})
+}
+
+// traced runs the operation until it sends what it sent the time before: then all its statements are prepared. A
+// slow machine may let a connection time out, and the next one has to prepare them again.
+func (op cutOp[Tx]) traced(ctx context.Context, r *rig[Tx]) (c *cut[Tx], trace []faults.Message, err error) {
+	for range aimTries {
+		before := trace
+		if c, err = op.alone(ctx, r); err != nil {
+			return nil, nil, err
+		}
+		if trace = c.trace; !op.arms {
+			trace = r.proxy.Trace()
+		}
+		same := func(a, b faults.Message) bool { return a.Name == b.Name && a.Detail == b.Detail }
+		if slices.EqualFunc(trace, before, same) {
+			break
+		}
+	}
+	return c, trace, nil
 }
 
 // worthIt says whether a sweep plays a point. Only make soak plays all. Otherwise it leaves out what leaves a server

@@ -101,11 +101,25 @@ func (c *cut[Tx]) snapshot() (all string, err error) {
 	return all, err
 }
 
-// untilPartlyDone waits until the server has executed what it got of a request whose end is held.
+// untilPartlyDone waits until the server has executed what it got of a request whose end is held. If that has
+// failed, the server waits for the end as if it had got nothing: then it is believed when it has waited for long.
 func (c *cut[Tx]) untilPartlyDone() error {
-	return c.until(`select exists (
-		select from pg_stat_activity
-		where datname = current_database() and application_name = $1 and state = 'active' and wait_event = 'ClientRead')`, cutHost)
+	const long = 50
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for idle := 0; ; <-tick.C {
+		var state string
+		err := c.pool.QueryRow(c.ctx, `
+			select coalesce(min(state) filter (where wait_event = 'ClientRead'), '')
+			from pg_stat_activity
+			where datname = current_database() and application_name = $1`, cutHost).Scan(&state)
+		if idle++; state != "idle" {
+			idle = 0
+		}
+		if err != nil || state == "active" || idle == long {
+			return err
+		}
+	}
 }
 
 // until waits until sql, which reads a boolean, is true.

@@ -19,6 +19,7 @@ type Combiner[Op, Out any] struct {
 	groups map[string]*group[Op, Out] // those with a batch under way
 	peak   int                        // the most that the table had since it was made
 	spares []*group[Op, Out]
+	crowd  int // how many were in the last batch, of whatever group
 	stats  Stats
 
 	members sync.Pool // of *member, settled and left by nobody
@@ -72,16 +73,20 @@ func (c *Combiner[Op, Out]) do(ctx context.Context, op Op, through bool) (Out, e
 	}
 	c.mu.Lock()
 	g := c.group(key)
-	// A free slot means that nobody queues: whoever frees one takes the queue with it.
-	if g.flights < c.cfg.InFlight {
+	// A free slot means that nobody queues, or that a batch is about to board: whoever frees one takes the queue
+	// with it.
+	free := g.flights < c.cfg.InFlight
+	if free {
 		g.flights++
 		c.stats.InFlight++
-		c.stats.Alone++
-		c.stats.sent(1)
-		c.mu.Unlock()
-		return c.alone(ctx, g, op, through)
+		if c.crowd <= 1 {
+			c.stats.Alone++
+			c.stats.sent(1)
+			c.mu.Unlock()
+			return c.alone(ctx, g, op, through)
+		}
 	}
-	if waiting := g.queue.len; waiting >= c.cfg.QueueMax {
+	if waiting := g.queue.len; !free && waiting >= c.cfg.QueueMax {
 		c.stats.Busy++
 		c.mu.Unlock()
 		return none, &BusyError{Waiting: waiting}
@@ -90,7 +95,11 @@ func (c *Combiner[Op, Out]) do(ctx context.Context, op Op, through bool) (Out, e
 	m.ctx, m.op, m.size, m.through, m.group = ctx, op, size, through, g
 	g.queue.push(m)
 	c.stats.Waiting++
+	others := c.crowd - 1
 	c.mu.Unlock()
+	if free {
+		go c.fly(g, others) // the last batch was a crowd, so this one is probably the first of it that is back
+	}
 	return c.await(ctx, m)
 }
 

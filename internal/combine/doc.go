@@ -16,6 +16,10 @@
 // moment would split them for ever into two halves that take turns. So the ferry first yields the
 // processor, at most [Config].Yields times, until as many are there as it has set ashore and left behind.
 //
+// Others have something to do ashore, and come back in a wave when the ferry has tied up: whoever was claimed
+// for together completes together. The first of them would leave alone, and the rest wait for its crossing. So
+// after a crossing with several aboard, who finds the quay empty lets the ferry yield for as many.
+//
 // A [Config].Group has a quay and [Config].InFlight ferries of its own: groups never wait for each other.
 // A [Combiner] is a lane. What must not wait behind other work, such as renewals behind claims, gets a
 // Combiner of its own.

@@ -61,6 +61,7 @@ func (f *flight[Op, Out]) board(ashore int) bool {
 		return false
 	}
 	c.stats.sent(len(f.members))
+	c.crowd = len(f.members)
 	return true
 }
 

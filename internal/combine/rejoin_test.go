@@ -107,6 +107,54 @@ func TestYieldsAreBoundedAndNoneAreForALoneCaller(t *testing.T) {
 	})
 }
 
+// The lane was free between two waves, as when each caller has something else to do between two operations.
+func TestTheFirstAfterACrowdWaitsForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFerry(t, config{Yields: 3})
+		all := queue(t, f.combiner, "a", "b", "c")
+		f.store.next("a").done()
+		for range 3 {
+			close(f.yielding())
+		}
+		f.store.next("b", "c").done()
+		for range 3 {
+			close(f.yielding())
+		}
+		f.steady()
+		empty(t, f.combiner)
+		all = append(all, start(t, f.combiner, "d"))
+		goOn := f.yielding() // there were two
+		all = append(all, start(t, f.combiner, "e"))
+		close(goOn)
+		f.store.next("d", "e").done()
+		for range 3 {
+			close(f.yielding())
+		}
+		f.steady()
+		leaves := start(t, f.combiner, "f")
+		goOn = f.yielding()
+		leaves.cancel()
+		leaves.no(context.Canceled)
+		close(goOn)
+		f.steady() // nobody is there, and nothing is sent
+		empty(t, f.combiner)
+		all = append(all, start(t, f.combiner, "g")) // the crowd may still come
+		for range 3 {
+			close(f.yielding())
+		}
+		f.store.next("g").done()
+		f.steady()
+		all = append(all, start(t, f.combiner, "h")) // it did not
+		f.store.next("h").done()
+		f.steady()
+		allYes(t, all)
+		if got := f.Stats().Alone; got != 2 {
+			t.Errorf("%d went alone, want a and h", got)
+		}
+		empty(t, f.combiner)
+	})
+}
+
 func TestAFullBatchDoesNotYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFerry(t, config{BatchMax: 2, Yields: 2})

@@ -44,9 +44,15 @@
 //
 // The row of a bucket is its lock. A transaction of ours locks all rows that it needs in one order, reads them in
 // a later statement with the server's clock, lets an inventory.Batch decide, and writes in the message of COMMIT.
-// What is simple is decided by one message instead: an order by itself, or a batch about one SKU, by one statement
-// whose conditions are asked again on the row that it waited for; a batch about several SKUs, or a sold-out one,
-// by a statement behind the one that locks. When a condition fails they write nothing, and the Batch decides.
+// What is simple is decided by one message instead. Orders whose ids are new, of one SKU or of several, are one
+// statement whose conditions are asked again on each row that it waited for; it takes the rows in the same order. A
+// batch that probably has known ids, or a sold-out one, is a statement behind the one that locks. When a condition
+// fails nothing is written, and the Batch decides.
+//
+// That an id is new is not asked: the unique index fails the statement if it is not. The server logs that ("duplicate
+// key value", holds_pkey), so after one such id the next ten thousand batches of this Store ask. A batch about several
+// SKUs of which some are short and others are not fails in the same way ("division by zero"), when a SKU turns out
+// to be short that was not remembered as such. Both are rolled back and decided anew at once; no caller sees them.
 //
 // An order that is decided by one statement is told its time to live as ExpiresIn; it expires within the second
 // after that. Which SKUs are split, and which are short, is remembered as a hint.

@@ -50,7 +50,7 @@ func (l *limited) Err() error {
 	l.mu.Lock()
 	idle := l.real == nil && !l.over
 	l.mu.Unlock()
-	if idle && l.parent.Err() == nil && wall.Runtime().Before(l.until) {
+	if idle && l.parent.Err() == nil && wall.Left(l.until) > 0 {
 		return nil
 	}
 	return l.made().Err()

@@ -19,3 +19,6 @@ const Variable = "FIFTY_FAULT_CLOCK"
 // Runtime is the time by which the Go runtime judges deadlines, in every build. It is the host's time too, but
 // never the one to store, to send or to judge an expiry by.
 func Runtime() time.Time { return time.Now() }
+
+// Left is how long it is, by the time of [Runtime], until a time that was made from it. It costs half of a reading.
+func Left(until time.Time) time.Duration { return time.Until(until) }

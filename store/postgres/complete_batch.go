@@ -38,17 +38,16 @@ func (k Keys[Tx]) ends(claims []idempotency.Claim) *ends[Tx] {
 	return e
 }
 
-// change runs a statement that changes those in once, and says which of them it has changed: see changedSQL.
+// change runs a statement that returns the keys of those in once that it has changed.
 func (e *ends[Tx]) change(ctx context.Context, change *call) error {
-	var rows int64
 	var id keyID
-	changed := map[keyID]bool{} // unless all were
-	change.into(&rows, &id.scope, &id.key)
+	changed := make(map[keyID]bool, len(e.once))
+	change.into(&id.scope, &id.key)
 	change.each = func() error { changed[id] = true; return nil }
 	if err := e.keys.store.run(ctx, change); err != nil {
 		return err
 	}
-	if int(rows) == len(e.once) {
+	if len(changed) == len(e.once) {
 		return nil
 	}
 	for _, i := range e.once {

@@ -122,23 +122,19 @@ func (b *claims[Tx]) insert(ctx context.Context) error {
 		}
 	}
 	var won keyID
-	var claims, token int64
+	var token int64
 	insert := b.keys.store.statements.claimInsertMany.
 		with(scopes, keys, prints, ids, owners, resumes, leases, locks, mades, b.window.Microseconds()).
-		into(&claims, &token, &won.scope, &won.key)
-	some := map[keyID]bool{} // those that have won, unless all have
-	insert.each = func() error {
-		if won.key != "" {
-			some[won] = true
-		}
-		return nil
-	}
+		into(&won.scope, &won.key, &token)
+	tokens := make(map[keyID]int64, n)
+	insert.each = func() error { tokens[won] = token; return nil }
 	if err := b.keys.store.run(ctx, insert); err != nil {
 		return err
 	}
-	all, open := int(claims) == n, b.open[:0]
+	open := b.open[:0]
 	for _, i := range b.open {
-		if !all && !some[b.id(i)] {
+		token, ok := tokens[b.id(i)]
+		if !ok {
 			open = append(open, i)
 			continue
 		}

@@ -41,6 +41,14 @@ func (f *ferry) yielding() chan<- struct{} {
 	}
 }
 
+// waits lets a batch yield so often in vain.
+func (f *ferry) waits(times int) {
+	f.store.t.Helper()
+	for range times {
+		close(f.yielding())
+	}
+}
+
 // steady says that no batch yields.
 func (f *ferry) steady() {
 	f.store.t.Helper()
@@ -73,9 +81,7 @@ func TestWhoWasJustSetAshoreComesAlong(t *testing.T) {
 		f.steady()
 		f.store.next("d", "b", "a", "c").done()
 		allYes(t, append(all, later))
-		for range 4 { // nobody comes back now
-			close(f.yielding())
-		}
+		f.waits(4) // nobody comes back now
 	})
 }
 
@@ -84,13 +90,9 @@ func TestYieldsAreBoundedAndNoneAreForALoneCaller(t *testing.T) {
 		f := newFerry(t, config{Yields: 3})
 		all := queue(t, f.combiner, "a", "b", "c")
 		f.store.next("a").done()
-		for range 3 {
-			close(f.yielding())
-		}
+		f.waits(3)
 		f.store.next("b", "c").done()
-		for range 2 {
-			close(f.yielding())
-		}
+		f.waits(2)
 		goOn := f.yielding()
 		all = append(all, start(t, f.combiner, "d"))
 		close(goOn)
@@ -113,13 +115,9 @@ func TestTheFirstAfterACrowdWaitsForTheOthers(t *testing.T) {
 		f := newFerry(t, config{Yields: 3})
 		all := queue(t, f.combiner, "a", "b", "c")
 		f.store.next("a").done()
-		for range 3 {
-			close(f.yielding())
-		}
+		f.waits(3)
 		f.store.next("b", "c").done()
-		for range 3 {
-			close(f.yielding())
-		}
+		f.waits(3)
 		f.steady()
 		empty(t, f.combiner)
 		all = append(all, start(t, f.combiner, "d"))
@@ -127,9 +125,7 @@ func TestTheFirstAfterACrowdWaitsForTheOthers(t *testing.T) {
 		all = append(all, start(t, f.combiner, "e"))
 		close(goOn)
 		f.store.next("d", "e").done()
-		for range 3 {
-			close(f.yielding())
-		}
+		f.waits(3)
 		f.steady()
 		leaves := start(t, f.combiner, "f")
 		goOn = f.yielding()
@@ -139,9 +135,7 @@ func TestTheFirstAfterACrowdWaitsForTheOthers(t *testing.T) {
 		f.steady() // nobody is there, and nothing is sent
 		empty(t, f.combiner)
 		all = append(all, start(t, f.combiner, "g")) // the crowd may still come
-		for range 3 {
-			close(f.yielding())
-		}
+		f.waits(3)
 		f.store.next("g").done()
 		f.steady()
 		all = append(all, start(t, f.combiner, "h")) // it did not
@@ -165,9 +159,7 @@ func TestAFullBatchDoesNotYield(t *testing.T) {
 		f.steady()
 		last.done()
 		allYes(t, all)
-		for range 2 {
-			close(f.yielding())
-		}
+		f.waits(2)
 	})
 }
 

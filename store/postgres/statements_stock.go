@@ -30,7 +30,7 @@ type stockStatements struct {
 func stockStatementsFor(schema string) *stockStatements {
 	sql := func(name, text string, pairs ...string) statement {
 		pairs = append(pairs, "{schema}", quote(schema), "{parts}", partsSQL, "{hold}", holdColumns, "{wanted}", wantedSQL,
-			"{second}", secondSQL, "{expires}", expiresSQL)
+			"{second}", secondSQL, "{expires}", expiresSQL, "{plans}", plansSQL)
 		replacer := strings.NewReplacer(pairs...)
 		for range 3 { // parts have parts
 			text = replacer.Replace(text)
@@ -104,15 +104,18 @@ const holdColumns = `
     h.id, coalesce(h.sku, ''), coalesce(h.quantity, 0), coalesce(h.items::text, ''), coalesce(h.parts::text, ''),
     h.state::bigint, h.expires, coalesce(h.short::text, ''), h.reserved, coalesce(h.log::text, '')`
 
+// plansSQL are settings by which plans go through the indexes and are made once, since what they were made for may
+// have been empty.
+const plansSQL = `('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('jit', 'off')`
+
 // What a transaction of ours runs under, for itself only: how long it waits for a lock, how long it may wait
-// for its host, and plans that go through the indexes and are made once, since what they were made for may have
-// been empty.
+// for its host, and {plans}.
 const stockEnterSQL = `
 select count(set_config(name, value, true))
 from (values
     ('lock_timeout', $1::text),
     ('idle_in_transaction_session_timeout', $2::text), ('tcp_user_timeout', $2::text),
-    ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('jit', 'off')
+    {plans}
 ) as setting (name, value)
 `
 

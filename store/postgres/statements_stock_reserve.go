@@ -79,7 +79,7 @@ from took t, unnest($1::text[], $2::bigint[], $3::bigint[]) as a (id, quantity, 
 const reserveEnterSQL = `
 select count(set_config(name, value, true))
 from (values
-    ('lock_timeout', $1::text), ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('jit', 'off'),
+    ('lock_timeout', $1::text), {plans},
     ('enable_hashjoin', 'off'), ('enable_mergejoin', 'off')
 ) as setting (name, value)
 `
@@ -131,7 +131,7 @@ where s.sku = any ($1::text[]) and s.bucket = 0
   and (
         select count(set_config(name, value, true)) > 0
         from (values
-            ('lock_timeout', $2::text), ('plan_cache_mode', 'force_generic_plan'), ('enable_seqscan', 'off'), ('jit', 'off')
+            ('lock_timeout', $2::text), {plans}
         ) as setting (name, value)
     )
 order by s.sku, s.bucket

@@ -75,6 +75,17 @@ func (s *shop) exec(sql string, args ...any) error {
 
 func of(sku string, units int64) inventory.Items { return inventory.Items{sku: units} }
 
+// breakingStock makes the changes to the stock's statements.
+func breakingStock(tb testing.TB, changes []change) func(*postgres.StockStatements) {
+	return func(sql *postgres.StockStatements) {
+		for _, c := range changes {
+			if !sql.Replace(c.statement, c.old, c.new) {
+				tb.Errorf("%s does not contain %q: plant the fault elsewhere", c.statement, c.old)
+			}
+		}
+	}
+}
+
 func stockGuards() []stockGuard {
 	const one, oneTx, many, none = "reserve.one", "reservetx.one", "reserve.many", "reserve.none"
 	pair := func(s *shop) []inventory.Ask {
@@ -141,13 +152,7 @@ func TestPostgresEveryConditionOfTheStockIsNeeded(t *testing.T) {
 				b := setup(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 				defer cancel()
-				broken := postgres.New(b.pool, postgres.Config{}).BreakStock(func(sql *postgres.StockStatements) {
-					for _, c := range changes {
-						if !sql.Replace(c.statement, c.old, c.new) {
-							t.Errorf("%s does not contain %q: plant the fault elsewhere", c.statement, c.old)
-						}
-					}
-				})
+				broken := postgres.New(b.pool, postgres.Config{}).BreakStock(breakingStock(t, changes))
 				return g.check(&shop{t: t, b: b, ctx: ctx, store: broken, stock: broken.Stock(), whole: b.Stock()})
 			}
 			if err := play(nil); err != nil {

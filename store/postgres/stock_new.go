@@ -31,10 +31,7 @@ func (s Stock[Tx]) reserveNew(ctx context.Context, d *deciding, quick []int) (do
 		}
 		return false, err
 	}
-	for _, i := range quick {
-		d.answers[i] = heldFor(d.asks[i])
-	}
-	d.answered(quick)
+	d.held(quick)
 	return true, nil
 }
 

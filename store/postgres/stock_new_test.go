@@ -38,14 +38,7 @@ func (b bundle) overheard(tb testing.TB, changes ...change) (*postgres.Store[pgx
 			return err.Severity != "FATAL"
 		}
 	})
-	store := postgres.New(pool, postgres.Config{}).BreakStock(func(sql *postgres.StockStatements) {
-		for _, c := range changes {
-			if !sql.Replace(c.statement, c.old, c.new) {
-				tb.Errorf("%s does not contain %q: plant the fault elsewhere", c.statement, c.old)
-			}
-		}
-	})
-	return store, heard
+	return postgres.New(pool, postgres.Config{}).BreakStock(breakingStock(tb, changes)), heard
 }
 
 // An id that comes again may fail on the server once. Then the store asks first, for some thousand batches.

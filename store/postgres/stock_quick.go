@@ -143,9 +143,16 @@ func (s Stock[Tx]) reserveOne(ctx context.Context, d *deciding, i int) error {
 			return err
 		}
 	}
-	d.answers[i] = heldFor(a)
-	d.answered([]int{i})
+	d.held([]int{i})
 	return nil
+}
+
+// held answers asks that were just decided, and takes them out of those that are open.
+func (d *deciding) held(quick []int) {
+	for _, i := range quick {
+		d.answers[i] = heldFor(d.asks[i])
+	}
+	d.answered(quick)
 }
 
 // heldFor is the answer to an order that was just decided: it expires within the second after its time.
@@ -191,10 +198,7 @@ func (s Stock[Tx]) reserveMany(ctx context.Context, d *deciding, quick []int, sk
 	if err := s.store.run(ctx, many); err != nil || many.rows == 0 {
 		return false, err
 	}
-	for _, i := range quick {
-		d.answers[i] = heldFor(d.asks[i])
-	}
-	d.answered(quick)
+	d.held(quick)
 	return true, nil
 }
 
@@ -253,13 +257,13 @@ func (s Stock[Tx]) quickCalls(d *deciding, quick []int) (lock, all *call) {
 	var numbers, lineQuantities []int64
 	var lineSKUs []string
 	locks := map[string]bool{}
-	several := false
+	several := slices.ContainsFunc(quick, func(i int) bool { return len(d.asks[i].Items) > 1 })
 	for at, i := range quick {
-		items := d.asks[i].Items
-		several = several || len(items) > 1
-		for sku, q := range items {
+		for sku, q := range d.asks[i].Items {
 			locks[sku] = true
-			numbers, lineSKUs, lineQuantities = append(numbers, int64(at+1)), append(lineSKUs, sku), append(lineQuantities, q)
+			if several {
+				numbers, lineSKUs, lineQuantities = append(numbers, int64(at+1)), append(lineSKUs, sku), append(lineQuantities, q)
+			}
 		}
 	}
 	lock = s.sql.reserveLock.with(slices.Collect(maps.Keys(locks)), s.lockTimeout())

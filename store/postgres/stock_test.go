@@ -123,7 +123,7 @@ func TestPostgresPlainOrderTakesOneRoundTrip(t *testing.T) {
 	several := asked(t, s, reserve("5", inventory.Items{"a": 1}), reserve("6", inventory.Items{"b": 2}))
 	answers := asked(t, s, reserve("3", inventory.Items{"a": 1}), reserve("4", inventory.Items{"a": 1}), reserve("one", inventory.Items{"a": 1}))
 	if several[0].Err != nil || several[1].Err != nil || !answers[2].Hold.Replayed || answers[0].Hold.Replayed || answers[1].Err != nil {
-		t.Errorf("%+v", answers)
+		t.Errorf("%+v, %+v", several, answers)
 	}
 	if want := []string{"reserve.one", "reserve.enter+reserve.new", "reserve.enter+reserve.new", "reserve.many", "reserve.lock+reserve.all"}; !slices.Equal(*trips, want) {
 		t.Errorf("%q, want %q", *trips, want)

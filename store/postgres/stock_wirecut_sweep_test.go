@@ -104,13 +104,7 @@ func sweepLane[Tx any](t *testing.T, d driver[Tx], ops []cutOp[Tx], lane int, al
 func newStockRig[Tx any](t *testing.T, d driver[Tx], changes ...change) *rig[Tx] {
 	t.Helper()
 	return newRigAbout(t, aboutStock[Tx](), d, cutLease, "", func(s *postgres.Store[Tx]) *postgres.Store[Tx] {
-		return s.BreakStock(func(sql *postgres.StockStatements) {
-			for _, c := range changes {
-				if !sql.Replace(c.statement, c.old, c.new) {
-					t.Errorf("%s does not contain %q: plant the fault elsewhere", c.statement, c.old)
-				}
-			}
-		})
+		return s.BreakStock(breakingStock(t, changes))
 	})
 }
 

@@ -36,13 +36,15 @@ func (op cutOp[Tx]) traced(ctx context.Context, r *rig[Tx]) (c *cut[Tx], trace [
 		if trace = c.trace; !op.arms {
 			trace = r.proxy.Trace()
 		}
-		same := func(a, b faults.Message) bool { return a.Name == b.Name && a.Detail == b.Detail }
-		if slices.EqualFunc(trace, before, same) {
+		if slices.EqualFunc(trace, before, sameMessage) {
 			break
 		}
 	}
 	return c, trace, nil
 }
+
+// sameMessage says that two runs sent the same.
+func sameMessage(a, b faults.Message) bool { return a.Name == b.Name && a.Detail == b.Detail }
 
 // worthIt says whether a sweep plays a point. Only make soak plays all. Otherwise it leaves out what leaves a server
 // as another point does: within a request a message does something only where a statement is executed, so of the

@@ -246,7 +246,7 @@ func (op cutOp[Tx]) play(ctx context.Context, r *rig[Tx], point faults.Point) er
 	if err := op.end(c, a, b); err != nil {
 		return err
 	}
-	if strike.Message.Name != point.Message.Name || strike.Message.Detail != point.Message.Detail {
+	if !sameMessage(strike.Message, point.Message) {
 		return fmt.Errorf("%w: at %v", errAstray, strike.Message)
 	}
 	return nil
